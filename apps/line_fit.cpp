@@ -64,9 +64,8 @@ int main(int argc, char** argv) {
     std::vector<int> even;
     for (int r = 0; r < world; r += 2) even.push_back(r);
     if (const auto some = group->subgroup(even)) {
-      const Array worst = loss.value().clone();
-      some->all_reduce(worst, ReduceOp::max, "worst loss")->wait();
-      if (rank == 0) std::cout << "worst loss of " << some->size() << " ranks: " << worst.item() << "\n";
+      const double worst = some->max(loss.item(), "worst loss");
+      if (rank == 0) std::cout << "worst loss of " << some->size() << " ranks: " << worst << "\n";
     }
     if (rank == 0) std::cout << "y = " << line.weight.value().item() << " x + " << line.bias.value().item() << "\n";
   });

@@ -5,18 +5,14 @@ using namespace tandem;
 using namespace tandem::distributed;
 
 // The fraction of images, over all ranks, that the model recognises. Each rank reads its own share, `images`.
-double accuracy(nn::Module& model, ProcessGroup& group, data::Loader& images) {
-  Array right;  // the sum stays on the device and is read once, after the last batch
+double accuracy(nn::Module& model, ProcessGroup& group, data::Loader& images, Device device) {
+  Tensor right = zeros({}, DType::i64, device);  // stays on the device, and is read once, after the last batch
   double all = 0;
   for (auto& [image, label] : images) {
-    const Array found = ops::reduce(Reduction::sum, ops::compare(functors::Equal{}, argmax(model(image), 1), label));
-    if (right.defined()) ops::add_(right, found);
-    else right = found;
+    right += sum(argmax(model(image), 1) == label);
     all += static_cast<double>(label.numel());
   }
-  const auto sums = Array::from(std::vector<double>{right.defined() ? right.item() : 0, all}, {2});
-  group.all_reduce(sums)->wait();
-  return sums.data<double>()[0] / sums.data<double>()[1];
+  return group.sum(right.item()) / group.sum(all);
 }
 
 int main(int argc, char** argv) {
@@ -52,7 +48,8 @@ int main(int argc, char** argv) {
         loader,
         [](nn::Module& net, const data::Batch& batch) { return cross_entropy(net(batch.inputs), batch.targets); },
         [&] {
-          return std::vector<Metric>{{"test_accuracy", accuracy(model, *group, test_loader), Metric::Kind::fraction}};
+          const double found = accuracy(model, *group, test_loader, options.device());
+          return std::vector<Metric>{{"test_accuracy", found, Metric::Kind::fraction}};
         });
   });
 }

@@ -1,6 +1,5 @@
 // Starts the processes of a job itself, without a launcher: multi_init [PROCESSES]
 #include <tandem/distributed/system/cores.h>
-#include <tandem/distributed/system/version.h>
 #include <tandem/tandem.h>
 
 #include <charconv>
@@ -44,27 +43,22 @@ void train(int rank, int epochs, int world_size) {
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();
-    Array mean = loss.value().clone();
-    group->all_reduce(mean, ReduceOp::mean, "loss")->wait();
-    if (rank == 0) std::cout << "Epoch " << epoch + 1 << ": loss " << mean.item() << "\n";
+    const double mean = group->mean(loss.item(), "loss");
+    if (rank == 0) std::cout << "Epoch " << epoch + 1 << ": loss " << mean << "\n";
   }
 }
 
-int main(int argc, char** argv) try {
-  const char* const usage = "Usage: multi_init [PROCESSES] (starts that many processes itself; default: one per core)";
-  if (const auto code = answer_options(argc, argv, "multi_init", usage, 1)) return *code;
-  int world_size = available_cores();
-  if (argc > 1) {
-    const std::string_view processes = argv[1];
-    const auto [end, error] = std::from_chars(processes.begin(), processes.end(), world_size);
-    if (error != std::errc() || end != processes.end() || world_size < 1) {
-      std::cerr << "multi_init: " << processes << ": expected a number of processes, at least 1\n";
-      return 2;
+int main(int argc, char** argv) {
+  const std::string usage = "[PROCESSES] (starts that many processes itself; default: one per core)";
+  return run_program(argc, argv, {"multi_init", usage, 1}, [&] {
+    int world_size = available_cores();
+    if (argc > 1) {
+      const std::string_view processes = argv[1];
+      const auto [end, error] = std::from_chars(processes.begin(), processes.end(), world_size);
+      if (error != std::errc() || end != processes.end() || world_size < 1)
+        throw UsageError(std::string(processes) + ": expected a number of processes, at least 1");
     }
-  }
-  constexpr int epochs = 5;
-  spawn(world_size, [&](int rank) { train(rank, epochs, world_size); });
-} catch (const std::exception& error) {
-  std::cerr << "multi_init: " << error.what() << "\n";
-  return 1;
+    constexpr int epochs = 5;
+    spawn(world_size, [&](int rank) { train(rank, epochs, world_size); });
+  });
 }

@@ -23,7 +23,9 @@ Dims position_of(std::int64_t index, const Shape& shape) {
 
 }  // namespace
 
-DetectAnomaly::DetectAnomaly(const AnomalyOptions& options) : options(options), outer_(innermost) { innermost = this; }
+DetectAnomaly::DetectAnomaly(const DetectAnomalyOptions& options) : options(options), outer_(innermost) {
+  innermost = this;
+}
 DetectAnomaly::~DetectAnomaly() { innermost = outer_; }
 
 bool autograd::searches_anomalies() { return innermost != nullptr; }

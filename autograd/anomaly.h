@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-struct AnomalyOptions {
+struct DetectAnomalyOptions {
   bool infinities = true;  // false: infinities may pass, as in masks of attention; only NaN is an Error
 };
 
@@ -22,12 +22,12 @@ struct AnomalyOptions {
 // device and reads all numbers: this is for the search, not for training. It cannot be in a recorded step.
 class DetectAnomaly {
  public:
-  [[nodiscard]] explicit DetectAnomaly(const AnomalyOptions& options = {});
+  [[nodiscard]] explicit DetectAnomaly(const DetectAnomalyOptions& options = {});
   ~DetectAnomaly();
   DetectAnomaly(const DetectAnomaly&) = delete;
   DetectAnomaly& operator=(const DetectAnomaly&) = delete;
 
-  const AnomalyOptions options;
+  const DetectAnomalyOptions options;
 
  private:
   const DetectAnomaly* const outer_;

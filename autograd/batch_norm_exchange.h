@@ -1,7 +1,7 @@
 // BatchNormExchange: how batch_norm learns about the parts of its batch that other ranks hold.
 #pragma once
 
-#include <tandem/core/ops.h>
+#include <tandem/core/array/array.h>
 
 namespace tandem {
 

@@ -88,7 +88,7 @@ std::vector<double> measure(ProcessGroup& group, const std::string& command) {
 }
 
 void serve(const std::string& backend, const std::string& commands) {
-  const auto group = init({.backend = backend});
+  const auto group = init({.backend = value_named<GroupBackend>(backend)});
   std::ifstream pipe(commands + "." + std::to_string(group->rank()));
   std::string command;
   while (std::getline(pipe, command)) {

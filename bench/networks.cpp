@@ -6,6 +6,7 @@
 // line of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the process. From the
 // same seeds torch_networks.py makes the same weights and the same pictures. Dropout is 0, so that the losses can be
 // compared.
+#include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
 #include <sys/resource.h>
@@ -96,8 +97,8 @@ struct UNet : nn::Module {
 
   Tensor forward(const Tensor& x) override {
     const Tensor fine = down1(x);
-    const Tensor coarse = down2(max_pool2d(fine, {.kernel_size = 2}));
-    const Tensor lowest = bottom(max_pool2d(coarse, {.kernel_size = 2}));
+    const Tensor coarse = down2(max_pool2d(fine, 2));
+    const Tensor lowest = bottom(max_pool2d(coarse, 2));
     return head(up1(cat({fine, grow1(up2(cat({coarse, grow2(lowest)}, 1)))}, 1)));
   }
 };
@@ -134,7 +135,7 @@ Network make_network(const std::string& name, std::int64_t batch, std::int64_t s
       std::make_unique<nn::models::SegmentationModel>(nn::models::make_segmentation_model(name, {.dropout = 0}));
   const auto loss = [&model = *model,
                      masks = made_up_labels({batch, size, size}, 21, true, device)](const Tensor& images) {
-    const CrossEntropyOptions criterion{.ignore_index = 255};
+    const CrossEntropyLossOptions criterion{.ignore_index = 255};
     const auto found = model.segment(images);
     return cross_entropy(found.out, masks, criterion) + 0.5 * cross_entropy(found.aux, masks, criterion);
   };

@@ -49,7 +49,7 @@ class Rank {
   Rank(std::shared_ptr<ProcessGroup> group, int layers, std::int64_t width, std::int64_t batch, std::size_t bucket)
       : group_(std::move(group)),
         model_(layers, width),
-        ddp_(model_, group_, BucketSizes{.first_bytes = bucket, .bytes = bucket}),
+        ddp_(model_, group_, {.buckets = {.first_bytes = bucket, .bytes = bucket}}),
         optimizer_(model_.parameters(), {.lr = 1e-3}) {
     std::mt19937 random(static_cast<std::uint32_t>(group_->rank()));
     std::normal_distribution<float> normal;
@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const auto group = init({.backend = "gloo", .interface = "eth0"});
+    const auto group = init({.backend = GroupBackend::gloo, .interface = "eth0"});
     Rank rank(group, std::stoi(argv[2]), std::stol(argv[3]), std::stol(argv[4]), std::stoul(argv[5]));
     std::ifstream pipe(argv[1] + ("." + std::to_string(group->rank())));
     std::string what;

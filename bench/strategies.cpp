@@ -10,6 +10,7 @@
 // same batches, so the losses must agree. The batches are gathered and brought to the device before the clock starts.
 // On a GPU a step ends when the device has done its work, and `exposed` is only the time that the host waits.
 #include <bench/counting_group.h>
+#include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
 #include <algorithm>
@@ -65,11 +66,12 @@ struct Training {
 };
 
 using Group = std::shared_ptr<CountingGroup>;
-using Sgd = optim::SgdOptions;
+using Sgd = optim::SGDOptions;
 
 Training train_with_ddp(nn::Module& model, Group group, const Sgd& sgd, BucketSizes sizes,
                         CommunicationHook hook = {}) {
-  const auto ddp = std::make_shared<DistributedDataParallel>(model, group, sizes);
+  const auto ddp =
+      std::make_shared<DistributedDataParallel>(model, group, DistributedDataParallelOptions{.buckets = sizes});
   ddp->set_communication_hook(std::move(hook));
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
   return {[ddp](const Tensor& x) { return (*ddp)(x); }, [optimizer] { optimizer->step(); }};

@@ -1,5 +1,6 @@
 // What bench/trainer times: the same training as a loop by hand, with Trainer::step, and with Trainer::fit. Answers
 // each line "WHAT WAY STEPS" with the seconds of so many steps, from the first forward pass on. WHAT: mnist or empty.
+#include <tandem/core/ops.h>
 #include <tandem/tandem.h>
 
 #include <chrono>

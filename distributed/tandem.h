@@ -1,4 +1,7 @@
-// The umbrella header: includes the headers that most programs need.
+// The umbrella header: includes the headers that most programs need. Programs include others themselves: the raw
+// operations on Arrays (core/ops.h), recorded steps (core/array/graphed_step.h), semantic segmentation
+// (data/segmentation/, nn/models/segmentation.h, distributed/training/pretrained.h) and your own rules for fused
+// optimizers (optim/own_rule.h).
 #pragma once
 
 #include <tandem/autograd/anomaly.h>
@@ -8,14 +11,13 @@
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array/array.h>
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/base/standard_output.h>
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
-#include <tandem/core/ops.h>
+#include <tandem/core/ops/create.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
@@ -26,23 +28,19 @@
 #include <tandem/data/loader.h>
 #include <tandem/data/mnist.h>
 #include <tandem/data/sampler.h>
-#include <tandem/data/segmentation/segmentation_metrics.h>
-#include <tandem/data/segmentation/segmentation_picture.h>
-#include <tandem/data/segmentation/segmentation_transform.h>
-#include <tandem/data/segmentation/voc.h>
 #include <tandem/data/transforms.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/job/program.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/launch/spawn.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/training/checkpoint.h>
-#include <tandem/distributed/training/pretrained.h>
 #include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/distributed/training/training_options.h>
@@ -58,8 +56,6 @@
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/models/mnist.h>
-#include <tandem/nn/models/segmentation.h>
-#include <tandem/nn/models/weights.h>
 #include <tandem/nn/normalization.h>
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/recompute.h>

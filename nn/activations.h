@@ -1,5 +1,4 @@
 // The activations. Only PReLU has a parameter. The functions themselves are in autograd/functions/elementwise.h.
-// With `inplace` a layer writes over its input: this saves memory where nobody else needs the input.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>
@@ -10,6 +9,12 @@
 #include <tuple>
 
 namespace tandem::nn {
+
+// The options of the activations that can work in place.
+//   nn::ReLU({.inplace = true}), nn::LeakyReLU(0.2, {.inplace = true})
+struct ActivationOptions {
+  bool inplace = false;  // the layer writes over its input, which saves memory where nothing else needs the input
+};
 
 // A layer that can write over its input: `function` makes a new Tensor, `in_place` writes over x. Both take the numbers
 // after x, which the layer keeps.
@@ -28,7 +33,8 @@ class Activation : public Module {
   bool is_inplace() const { return inplace_; }
 
  protected:
-  explicit Activation(bool inplace, Numbers... numbers) : inplace_(inplace), numbers_(numbers...) {}
+  explicit Activation(const ActivationOptions& options, Numbers... numbers)
+      : inplace_(options.inplace), numbers_(numbers...) {}
 
  private:
   bool inplace_;
@@ -37,63 +43,65 @@ class Activation : public Module {
 
 class ReLU : public Activation<relu, relu_> {
  public:
-  explicit ReLU(bool inplace = false) : Activation(inplace) {}
+  explicit ReLU(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class LeakyReLU : public Activation<leaky_relu, leaky_relu_, double> {
  public:
-  explicit LeakyReLU(double negative_slope = 0.01, bool inplace = false) : Activation(inplace, negative_slope) {}
+  explicit LeakyReLU(double negative_slope = 0.01, const ActivationOptions& options = {})
+      : Activation(options, negative_slope) {}
 };
 
 class ELU : public Activation<elu, elu_, double> {
  public:
-  explicit ELU(double alpha = 1, bool inplace = false) : Activation(inplace, alpha) {}
+  explicit ELU(double alpha = 1, const ActivationOptions& options = {}) : Activation(options, alpha) {}
 };
 
 class SiLU : public Activation<silu, silu_> {
  public:
-  explicit SiLU(bool inplace = false) : Activation(inplace) {}
+  explicit SiLU(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class Hardswish : public Activation<hardswish, hardswish_> {
  public:
-  explicit Hardswish(bool inplace = false) : Activation(inplace) {}
+  explicit Hardswish(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class Hardsigmoid : public Activation<hardsigmoid, hardsigmoid_> {
  public:
-  explicit Hardsigmoid(bool inplace = false) : Activation(inplace) {}
+  explicit Hardsigmoid(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class Hardtanh : public Activation<hardtanh, hardtanh_, double, double> {
  public:
-  explicit Hardtanh(double min_val = -1, double max_val = 1, bool inplace = false)
-      : Activation(inplace, min_val, max_val) {}
+  explicit Hardtanh(double min_val = -1, double max_val = 1, const ActivationOptions& options = {})
+      : Activation(options, min_val, max_val) {}
 };
 
 class ReLU6 : public Activation<relu6, relu6_> {
  public:
-  explicit ReLU6(bool inplace = false) : Activation(inplace) {}
+  explicit ReLU6(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class Threshold : public Activation<tandem::threshold, tandem::threshold_, double, double> {
  public:
-  Threshold(double threshold, double value, bool inplace = false) : Activation(inplace, threshold, value) {}
+  Threshold(double threshold, double value, const ActivationOptions& options = {})
+      : Activation(options, threshold, value) {}
 };
 
 class SELU : public Activation<selu, selu_> {
  public:
-  explicit SELU(bool inplace = false) : Activation(inplace) {}
+  explicit SELU(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class CELU : public Activation<celu, celu_, double> {
  public:
-  explicit CELU(double alpha = 1, bool inplace = false) : Activation(inplace, alpha) {}
+  explicit CELU(double alpha = 1, const ActivationOptions& options = {}) : Activation(options, alpha) {}
 };
 
 class Mish : public Activation<mish, mish_> {
  public:
-  explicit Mish(bool inplace = false) : Activation(inplace) {}
+  explicit Mish(const ActivationOptions& options = {}) : Activation(options) {}
 };
 
 class Softsign : public Module {

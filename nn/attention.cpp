@@ -29,7 +29,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
       key_dim_(options.kdim.value_or(embed_dim)),
       value_dim_(options.vdim.value_or(embed_dim)),
       options_(options),
-      out_proj(add("out_proj", Linear(embed_dim, embed_dim, options.bias))) {
+      out_proj(add("out_proj", Linear(embed_dim, embed_dim, {.bias = options.bias}))) {
   TANDEM_CHECK(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim ", embed_dim,
                " does not divide into ", num_heads, " heads");
   const auto add_weight = [&](const char* name, std::int64_t rows, std::int64_t columns) {
@@ -99,7 +99,8 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   k = heads(k);
   v = heads(v);
 
-  AttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0, .is_causal = inputs.is_causal};
+  ScaledDotProductAttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0,
+                                           .is_causal = inputs.is_causal};
   if (inputs.attn_mask.defined()) {
     const Tensor& mask = inputs.attn_mask;
     TANDEM_CHECK(mask.shape() == Shape({length, keys}) || mask.shape() == Shape({batch * num_heads_, length, keys}),

@@ -4,7 +4,7 @@
 
 namespace tandem::nn {
 
-BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options)
+BatchNorm2d::BatchNorm2d(const char* name, std::int64_t channels, const BatchNorm2dOptions& options)
     : channels_(channels), options_(options) {
   TANDEM_CHECK(channels > 0, name, ": channels must be positive, got ", channels);
   if (options.affine) {

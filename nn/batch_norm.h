@@ -9,18 +9,20 @@
 
 namespace tandem::nn {
 
-struct BatchNormOptions {
+struct BatchNorm2dOptions {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  // the weight of the newest batch; nullopt: all batches weigh the same
   bool affine = true;                    // whether the layer has weight and bias
   bool track_running_stats = true;       // false: the statistics of the batch itself are used in evaluation too
 };
 
+using BatchNorm1dOptions = BatchNorm2dOptions;
+
 // Normalises each channel of x (N, C, H, W). In training the layer uses the statistics of the batch, and moves the
 // running statistics towards them. In evaluation the layer uses the running statistics. weight (C), bias (C).
 class BatchNorm2d : public Module {
  public:
-  explicit BatchNorm2d(std::int64_t channels, const BatchNormOptions& options = {})
+  explicit BatchNorm2d(std::int64_t channels, const BatchNorm2dOptions& options = {})
       : BatchNorm2d("BatchNorm2d", channels, options) {}
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   // Normalises, and does ReLU and 2 x 2 max pooling in the same pass. Sequential calls this function when those modules
@@ -34,11 +36,11 @@ class BatchNorm2d : public Module {
       num_batches_tracked;  // undefined when the options leave them out
 
  protected:
-  BatchNorm2d(const char* name, std::int64_t channels, const BatchNormOptions& options);
+  BatchNorm2d(const char* name, std::int64_t channels, const BatchNorm2dOptions& options);
 
  private:
   std::int64_t channels_;
-  BatchNormOptions options_;
+  BatchNorm2dOptions options_;
   std::shared_ptr<BatchNormExchange> exchange_;
 };
 
@@ -49,7 +51,7 @@ Tensor batch_norm_add_relu(BatchNorm2d& norm, const Tensor& x, const Tensor& add
 // BatchNorm2d of x (N, C) or (N, C, L).
 class BatchNorm1d : public BatchNorm2d {
  public:
-  explicit BatchNorm1d(std::int64_t channels, const BatchNormOptions& options = {})
+  explicit BatchNorm1d(std::int64_t channels, const BatchNorm1dOptions& options = {})
       : BatchNorm2d("BatchNorm1d", channels, options) {}
 };
 

@@ -3,10 +3,11 @@
 
 namespace tandem::nn {
 
-Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx)
-    : padding_idx(padding_idx) {
+Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options)
+    : options_(options) {
   TANDEM_CHECK(num_embeddings > 0 && embedding_dim > 0, "Embedding: sizes must be positive, got ", num_embeddings,
                " and ", embedding_dim);
+  const auto padding_idx = options.padding_idx;
   TANDEM_CHECK(!padding_idx || (-num_embeddings <= *padding_idx && *padding_idx < num_embeddings),
                "Embedding: padding_idx ", padding_idx.value_or(0), " is none of the ", num_embeddings, " rows");
   Array values = ops::randn({num_embeddings, embedding_dim});

@@ -5,17 +5,23 @@
 
 namespace tandem::nn {
 
+struct EmbeddingOptions {
+  std::optional<std::int64_t> padding_idx = std::nullopt;
+};
+
 // Looks up rows of a table: indices (...) i64 or i32 -> (..., embedding_dim). weight (num_embeddings, embedding_dim)
 // starts with normally distributed numbers. The row padding_idx starts with zeros and is not trained. A negative
 // padding_idx counts from the end.
 class Embedding : public Module {
  public:
-  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {});
-  Tensor forward(const Tensor& index) override { return embedding(index.value(), weight, padding_idx); }
+  Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options = {});
+  Tensor forward(const Tensor& index) override { return embedding(index.value(), weight, options_.padding_idx); }
   std::string describe() const override { return describe_as(weight.dim(0), ", ", weight.dim(1)); }
 
   Tensor weight;
-  const std::optional<std::int64_t> padding_idx;
+
+ private:
+  EmbeddingOptions options_;
 };
 
 }  // namespace tandem::nn

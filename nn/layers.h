@@ -10,20 +10,22 @@ namespace tandem::nn {
 // Makes one dimension of the dimensions from start_dim to end_dim. By default (N, C, H, W) -> (N, C * H * W).
 class Flatten : public Module {
  public:
-  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
-  Tensor forward(const Tensor& x) override { return flatten(x, start_dim, end_dim); }
+  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim_(start_dim), end_dim_(end_dim) {}
+  Tensor forward(const Tensor& x) override { return flatten(x, start_dim_, end_dim_); }
 
-  const std::int64_t start_dim, end_dim;
+ private:
+  std::int64_t start_dim_, end_dim_;
 };
 
 // Makes several dimensions of the dimension `dim`. They have `sizes`, of which one may be -1.
 class Unflatten : public Module {
  public:
-  Unflatten(std::int64_t dim, const Shape& sizes) : dim(dim), sizes(sizes) {}
-  Tensor forward(const Tensor& x) override { return unflatten(x, dim, sizes); }
+  Unflatten(std::int64_t dim, const Shape& sizes) : dim_(dim), sizes_(sizes) {}
+  Tensor forward(const Tensor& x) override { return unflatten(x, dim_, sizes_); }
 
-  const std::int64_t dim;
-  const Shape sizes;
+ private:
+  std::int64_t dim_;
+  Shape sizes_;
 };
 
 class Identity : public Module {

@@ -5,20 +5,21 @@
 
 namespace tandem::nn {
 
-Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bias) {
+Linear::Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options) {
   TANDEM_CHECK(in_features > 0 && out_features > 0, "Linear: sizes must be positive, got ", in_features, " and ",
                out_features);
   weight = add_parameter("weight", init::kaiming_uniform({out_features, in_features}));
-  if (with_bias)
+  if (options.bias)
     bias = add_parameter("bias", init::uniform({out_features}, 1 / std::sqrt(static_cast<double>(in_features))));
 }
 
-Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features, bool with_bias) {
+Bilinear::Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
+                   const BilinearOptions& options) {
   TANDEM_CHECK(in1_features > 0 && in2_features > 0 && out_features > 0, "Bilinear: sizes must be positive, got ",
                in1_features, ", ", in2_features, " and ", out_features);
   const double bound = 1 / std::sqrt(static_cast<double>(in1_features));
   weight = add_parameter("weight", init::uniform({out_features, in1_features, in2_features}, bound));
-  if (with_bias) bias = add_parameter("bias", init::uniform({out_features}, bound));
+  if (options.bias) bias = add_parameter("bias", init::uniform({out_features}, bound));
 }
 
 std::string Linear::describe() const {

@@ -5,10 +5,15 @@
 
 namespace tandem::nn {
 
+struct LinearOptions {
+  bool bias = true;
+};
+using BilinearOptions = LinearOptions;
+
 // y = x weight^T + bias. x (N, in) -> (N, out); weight (out, in), bias (out).
 class Linear : public Module {
  public:
-  Linear(std::int64_t in_features, std::int64_t out_features, bool bias = true);
+  Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
   Tensor forward(const Tensor& x) override { return linear(x, weight, bias); }
   std::string describe() const override;
 
@@ -19,7 +24,8 @@ class Linear : public Module {
 // weight (out, in1, in2), bias (out).
 class Bilinear : public Module {
  public:
-  Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features, bool bias = true);
+  Bilinear(std::int64_t in1_features, std::int64_t in2_features, std::int64_t out_features,
+           const BilinearOptions& options = {});
   using Module::forward;
   Tensor forward(const Tensor& a, const Tensor& b) { return bilinear(a, b, weight, bias); }
   Tensor operator()(const Tensor& a, const Tensor& b) {

@@ -31,14 +31,14 @@ class LossWithReduction {
   LossReduction reduction_;
 };
 
-using CrossEntropyLoss = LossWithOptions<CrossEntropyOptions, cross_entropy>;
+using CrossEntropyLoss = LossWithOptions<CrossEntropyLossOptions, cross_entropy>;
 using NLLLoss = LossWithOptions<NLLLossOptions, nll_loss>;
 using MSELoss = LossWithReduction<mse_loss>;
 using L1Loss = LossWithReduction<l1_loss>;
-using SmoothL1Loss = LossWithOptions<SmoothL1Options, smooth_l1_loss>;
-using HuberLoss = LossWithOptions<HuberOptions, huber_loss>;
-using BCEWithLogitsLoss = LossWithOptions<BinaryCrossEntropyOptions, binary_cross_entropy_with_logits>;
-using BCELoss = LossWithOptions<BinaryCrossEntropyOptions, binary_cross_entropy>;
-using KLDivLoss = LossWithOptions<KLDivOptions, kl_div>;
+using SmoothL1Loss = LossWithOptions<SmoothL1LossOptions, smooth_l1_loss>;
+using HuberLoss = LossWithOptions<HuberLossOptions, huber_loss>;
+using BCEWithLogitsLoss = LossWithOptions<BCEWithLogitsLossOptions, binary_cross_entropy_with_logits>;
+using BCELoss = LossWithOptions<BCELossOptions, binary_cross_entropy>;
+using KLDivLoss = LossWithOptions<KLDivLossOptions, kl_div>;
 
 }  // namespace tandem::nn

@@ -101,7 +101,7 @@ class Module {
   //
   //   struct Model : nn::Module {
   //     nn::Embedding& embedding = add("embedding", nn::Embedding(1000, 64));
-  //     nn::Linear& head = add("head", nn::Linear(64, 1000, false));
+  //     nn::Linear& head = add("head", nn::Linear(64, 1000, {.bias = false}));
   //     Model() { tie(head.weight, embedding.weight); }
   //   };
   //

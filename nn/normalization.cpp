@@ -43,7 +43,7 @@ GroupNorm::GroupNorm(std::int64_t groups, std::int64_t channels, const GroupNorm
   bias = add_parameter("bias", ops::zeros({channels}));
 }
 
-InstanceNorm2d::InstanceNorm2d(std::int64_t channels, const InstanceNormOptions& options)
+InstanceNorm2d::InstanceNorm2d(std::int64_t channels, const InstanceNorm2dOptions& options)
     : channels_(channels), eps_(options.eps) {
   TANDEM_CHECK(channels > 0, "InstanceNorm2d: channels must be positive, got ", channels);
   if (!options.affine) return;

@@ -69,7 +69,7 @@ class GroupNorm : public Module {
   double eps_;
 };
 
-struct InstanceNormOptions {
+struct InstanceNorm2dOptions {
   double eps = 1e-5;
   bool affine = false;
 };
@@ -77,7 +77,7 @@ struct InstanceNormOptions {
 // Normalises each channel of each sample of x (N, C, H, W). There are no running statistics.
 class InstanceNorm2d : public Module {
  public:
-  explicit InstanceNorm2d(std::int64_t channels, const InstanceNormOptions& options = {});
+  explicit InstanceNorm2d(std::int64_t channels, const InstanceNorm2dOptions& options = {});
   Tensor forward(const Tensor& x) override;
   std::string describe() const override { return describe_as(channels_); }
 

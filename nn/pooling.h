@@ -4,86 +4,86 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/nn/module.h>
 
-#include <optional>
+#include <string>
 
 namespace tandem::nn {
 
-// The maximum of each window. By default the windows stand side by side. (N, C, H, W) -> (N, C, OH, OW).
-class MaxPool2d : public Module {
+// What the four layers with a window have in common. By default the windows stand side by side.
+template <class Size, class Options, Tensor (*pool)(const Tensor&, Extent, const Options&)>
+class WindowPool : public Module {
  public:
-  explicit MaxPool2d(Extent kernel_size, std::optional<Extent> stride = std::nullopt, Extent padding = 0,
-                     Extent dilation = 1, bool ceil_mode = false)
-      : options{kernel_size, stride.value_or(kernel_size), padding, dilation, ceil_mode} {}
-  Tensor forward(const Tensor& x) override { return max_pool2d(x, options); }
-  std::string describe() const override;
+  explicit WindowPool(Size kernel_size, const Options& options = {}) : kernel_size_(kernel_size), options_(options) {}
+  Tensor forward(const Tensor& x) override { return pool(x, kernel_size_, options_); }
+  // "MaxPool2d(kernel 2x2, stride 2x2)"
+  std::string describe() const override {
+    if (options_.padding == Extent(0)) return describe_as("kernel ", kernel_size_, ", stride ", stride());
+    return describe_as("kernel ", kernel_size_, ", stride ", stride(), ", padding ", options_.padding);
+  }
 
-  const MaxPoolOptions options;
+  Extent kernel_size() const { return kernel_size_; }
+  Extent stride() const { return options_.stride.value_or(kernel_size_); }
+  const Options& options() const { return options_; }
+
+ private:
+  Extent kernel_size_;
+  Options options_;
+};
+
+// The maximum of each window. (N, C, H, W) -> (N, C, OH, OW).
+//   nn::MaxPool2d(3, {.stride = 2, .padding = 1})
+class MaxPool2d : public WindowPool<Extent, MaxPool2dOptions, max_pool2d> {
+ public:
+  using WindowPool::WindowPool;
 };
 
 // (N, C, L) -> (N, C, OL)
-class MaxPool1d : public Module {
+class MaxPool1d : public WindowPool<std::int64_t, MaxPool1dOptions, max_pool1d> {
  public:
-  explicit MaxPool1d(std::int64_t kernel_size, std::optional<std::int64_t> stride = std::nullopt,
-                     std::int64_t padding = 0, std::int64_t dilation = 1, bool ceil_mode = false)
-      : options{kernel_size, stride.value_or(kernel_size), padding, dilation, ceil_mode} {}
-  Tensor forward(const Tensor& x) override { return max_pool1d(x, options); }
-  std::string describe() const override;
-
-  const MaxPoolOptions options;
+  using WindowPool::WindowPool;
 };
 
-// The average of each window. By default the windows stand side by side. (N, C, H, W) -> (N, C, OH, OW).
-class AvgPool2d : public Module {
+// The average of each window. (N, C, H, W) -> (N, C, OH, OW).
+class AvgPool2d : public WindowPool<Extent, AvgPool2dOptions, avg_pool2d> {
  public:
-  explicit AvgPool2d(Extent kernel_size, std::optional<Extent> stride = std::nullopt, Extent padding = 0,
-                     bool ceil_mode = false, bool count_include_pad = true,
-                     std::optional<std::int64_t> divisor_override = std::nullopt)
-      : options{kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override} {}
-  Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); }
-  std::string describe() const override;
-
-  const AvgPoolOptions options;
+  using WindowPool::WindowPool;
 };
 
 // (N, C, L) -> (N, C, OL)
-class AvgPool1d : public Module {
+class AvgPool1d : public WindowPool<std::int64_t, AvgPool1dOptions, avg_pool1d> {
  public:
-  explicit AvgPool1d(std::int64_t kernel_size, std::optional<std::int64_t> stride = std::nullopt,
-                     std::int64_t padding = 0, bool ceil_mode = false, bool count_include_pad = true)
-      : options{kernel_size, stride.value_or(kernel_size), padding, ceil_mode, count_include_pad} {}
-  Tensor forward(const Tensor& x) override { return avg_pool1d(x, options); }
-  std::string describe() const override;
-
-  const AvgPoolOptions options;
+  using WindowPool::WindowPool;
 };
 
 // Averages to a given size, whatever size the input has. keep_size in place of a number keeps the size of the input.
 // (N, C, H, W) -> (N, C, OH, OW), where output_size is OH x OW.
 class AdaptiveAvgPool2d : public Module {
  public:
-  explicit AdaptiveAvgPool2d(Extent output_size) : output_size(output_size) {}
-  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, output_size); }
-  std::string describe() const override { return describe_as("to ", output_size); }
+  explicit AdaptiveAvgPool2d(Extent output_size) : output_size_(output_size) {}
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, output_size_); }
+  std::string describe() const override { return describe_as("to ", output_size_); }
 
-  const Extent output_size;
+ private:
+  Extent output_size_;
 };
 
 class AdaptiveAvgPool1d : public Module {
  public:
-  explicit AdaptiveAvgPool1d(std::int64_t output_size) : output_size(output_size) {}
-  Tensor forward(const Tensor& x) override { return adaptive_avg_pool1d(x, output_size); }
-  std::string describe() const override { return describe_as("to ", output_size); }
+  explicit AdaptiveAvgPool1d(std::int64_t output_size) : output_size_(output_size) {}
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool1d(x, output_size_); }
+  std::string describe() const override { return describe_as("to ", output_size_); }
 
-  const std::int64_t output_size;
+ private:
+  std::int64_t output_size_;
 };
 
 class AdaptiveMaxPool2d : public Module {
  public:
-  explicit AdaptiveMaxPool2d(Extent output_size) : output_size(output_size) {}
-  Tensor forward(const Tensor& x) override { return adaptive_max_pool2d(x, output_size); }
-  std::string describe() const override { return describe_as("to ", output_size); }
+  explicit AdaptiveMaxPool2d(Extent output_size) : output_size_(output_size) {}
+  Tensor forward(const Tensor& x) override { return adaptive_max_pool2d(x, output_size_); }
+  std::string describe() const override { return describe_as("to ", output_size_); }
 
-  const Extent output_size;
+ private:
+  Extent output_size_;
 };
 
 }  // namespace tandem::nn

@@ -10,7 +10,7 @@
 namespace tandem::nn {
 
 RecurrentLayer::RecurrentLayer(const char* name, RecurrentCell kind, std::int64_t input_size, std::int64_t hidden_size,
-                               const RecurrentOptions& options)
+                               const RecurrentOptions<NoNonlinearity>& options)
     : kind_(kind), input_size_(input_size), hidden_size_(hidden_size), options_(options) {
   TANDEM_CHECK(input_size > 0 && hidden_size > 0, name, ": sizes must be positive, got ", input_size, " and ",
                hidden_size);
@@ -110,16 +110,17 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
 
 namespace {
 
-RecurrentCell cell_of(RNNOptions::Nonlinearity nonlinearity) {
-  if (nonlinearity == RNNOptions::relu) return RecurrentCell::relu;
+RecurrentCell cell_of(RNNNonlinearity nonlinearity) {
+  if (nonlinearity == RNNNonlinearity::relu) return RecurrentCell::relu;
   return RecurrentCell::tanh;
 }
 
 }  // namespace
 
 RNN::RNN(std::int64_t input_size, std::int64_t hidden_size, const RNNOptions& options)
-    : RecurrentLayer("RNN", cell_of(options.nonlinearity), input_size, hidden_size,
-                     {options.num_layers, options.bias, options.batch_first, options.dropout, options.bidirectional}),
+    : RecurrentLayer(
+          "RNN", cell_of(options.nonlinearity), input_size, hidden_size,
+          {options.num_layers, {}, options.bias, options.batch_first, options.dropout, options.bidirectional}),
       nonlinearity_(options.nonlinearity) {}
 
 RNN::Result RNN::operator()(const Tensor& x, const Tensor& h_0) {
@@ -129,11 +130,11 @@ RNN::Result RNN::operator()(const Tensor& x, const Tensor& h_0) {
 
 std::string RNN::describe() const {
   std::string text = RecurrentLayer::describe();
-  if (nonlinearity_ == RNNOptions::relu) text.insert(text.size() - 1, ", relu");
+  if (nonlinearity_ == RNNNonlinearity::relu) text.insert(text.size() - 1, ", relu");
   return text;
 }
 
-LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
+LSTM::LSTM(std::int64_t input_size, std::int64_t hidden_size, const LSTMOptions& options)
     : RecurrentLayer("LSTM", RecurrentCell::lstm, input_size, hidden_size, options) {}
 
 LSTM::Result LSTM::operator()(const Tensor& x, const State& initial) {
@@ -141,7 +142,7 @@ LSTM::Result LSTM::operator()(const Tensor& x, const State& initial) {
   return {output, state};
 }
 
-GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options)
+GRU::GRU(std::int64_t input_size, std::int64_t hidden_size, const GRUOptions& options)
     : RecurrentLayer("GRU", RecurrentCell::gru, input_size, hidden_size, options) {}
 
 GRU::Result GRU::operator()(const Tensor& x, const Tensor& h_0) {

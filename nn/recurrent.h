@@ -18,13 +18,23 @@
 
 namespace tandem::nn {
 
+// The options of RNN, LSTM and GRU. Only RNN has a choice of its nonlinearity: for the others `nonlinearity` is an
+// empty struct, so that giving one does not compile. A template, and not a struct derived from the other: designated
+// initialisers can't name the members of a base.
+template <class NonlinearityChoice>
 struct RecurrentOptions {
   std::int64_t num_layers = 1;  // layer i + 1 reads the output of layer i
+  NonlinearityChoice nonlinearity = {};
   bool bias = true;
   bool batch_first = false;
   double dropout = 0;          // in training, the share of zeros in the output of each layer but the last
   bool bidirectional = false;  // each layer reads in both directions, and joins the outputs of both
 };
+enum class RNNNonlinearity { tanh, relu };
+struct NoNonlinearity {};
+using RNNOptions = RecurrentOptions<RNNNonlinearity>;
+using LSTMOptions = RecurrentOptions<NoNonlinearity>;
+using GRUOptions = RecurrentOptions<NoNonlinearity>;
 
 // What RNN, LSTM and GRU share.
 class RecurrentLayer : public Module {
@@ -49,7 +59,7 @@ class RecurrentLayer : public Module {
  protected:
   // `name` is that of the class, for errors.
   RecurrentLayer(const char* name, RecurrentCell kind, std::int64_t input_size, std::int64_t hidden_size,
-                 const RecurrentOptions& options);
+                 const RecurrentOptions<NoNonlinearity>& options);
   // What operator() of each class does. Gives the output and the state after the last step.
   std::pair<Tensor, State> call(const Tensor& x, const State& initial);
 
@@ -58,16 +68,7 @@ class RecurrentLayer : public Module {
 
   RecurrentCell kind_;
   std::int64_t input_size_, hidden_size_;
-  RecurrentOptions options_;
-};
-
-struct RNNOptions {
-  std::int64_t num_layers = 1;
-  enum Nonlinearity { tanh, relu } nonlinearity = tanh;
-  bool bias = true;
-  bool batch_first = false;
-  double dropout = 0;
-  bool bidirectional = false;
+  RecurrentOptions<NoNonlinearity> options_;
 };
 
 // h' = tanh(x weight_ih^T + bias_ih + h weight_hh^T + bias_hh), or relu in place of tanh.
@@ -81,14 +82,14 @@ class RNN : public RecurrentLayer {
   std::string describe() const override;
 
  private:
-  RNNOptions::Nonlinearity nonlinearity_;
+  RNNNonlinearity nonlinearity_;
 };
 
 // Long short-term memory (Hochreiter and Schmidhuber, Neural Computation 9, 1997, with the forget gate of Gers et al.,
 // 2000). The gates are i, f, g and o: c' = sigmoid(f) c + sigmoid(i) tanh(g), and h' = sigmoid(o) tanh(c').
 class LSTM : public RecurrentLayer {
  public:
-  LSTM(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  LSTM(std::int64_t input_size, std::int64_t hidden_size, const LSTMOptions& options = {});
   struct Result {
     Tensor output;
     State state;
@@ -100,7 +101,7 @@ class LSTM : public RecurrentLayer {
 // n' = tanh(n of x + sigmoid(r) * n of h).
 class GRU : public RecurrentLayer {
  public:
-  GRU(std::int64_t input_size, std::int64_t hidden_size, const RecurrentOptions& options = {});
+  GRU(std::int64_t input_size, std::int64_t hidden_size, const GRUOptions& options = {});
   struct Result {
     Tensor output, h_n;
   };

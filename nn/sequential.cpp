@@ -18,7 +18,7 @@ const M* exactly(const Module* module) {
 // Whether the largest number of a window is the same before and after ReLU. A window that holds padding alone has
 // -infinity, which ReLU makes 0; without dilation and ceil_mode there is none.
 bool commute(const ReLU* relu, const MaxPool2d* pool) {
-  return relu && pool && !relu->is_inplace() && pool->options.dilation == Extent(1) && !pool->options.ceil_mode;
+  return relu && pool && !relu->is_inplace() && pool->options().dilation == Extent(1) && !pool->options().ceil_mode;
 }
 
 }  // namespace
@@ -41,9 +41,9 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
     auto* norm = dynamic_cast<BatchNorm2d*>(plain(i));
     if (norm && exactly<ReLU>(plain(i + 1))) {
       const auto* pool = exactly<MaxPool2d>(plain(i + 2));
-      const bool pools_2x2 = pool && pool->options.kernel_size == Extent(2) && pool->options.stride == Extent(2) &&
-                             pool->options.padding == Extent(0) && pool->options.dilation == Extent(1) &&
-                             !pool->options.ceil_mode;
+      const bool pools_2x2 = pool && pool->kernel_size() == Extent(2) && pool->stride() == Extent(2) &&
+                             pool->options().padding == Extent(0) && pool->options().dilation == Extent(1) &&
+                             !pool->options().ceil_mode;
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
     } else if (commute(exactly<ReLU>(plain(i)), exactly<MaxPool2d>(plain(i + 1)))) {

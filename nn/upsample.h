@@ -5,14 +5,17 @@
 
 namespace tandem::nn {
 
+using UpsampleOptions = InterpolateOptions;
+
 // Gives images (N, C, H, W) another height and width: interpolate() as a module.
 //   nn::Upsample({.scale_factor = 2, .mode = Interpolation::bilinear})
 class Upsample : public Module {
  public:
-  explicit Upsample(const InterpolateOptions& options) : options(options) {}
-  Tensor forward(const Tensor& x) override { return interpolate(x, options); }
+  explicit Upsample(const UpsampleOptions& options) : options_(options) {}
+  Tensor forward(const Tensor& x) override { return interpolate(x, options_); }
 
-  const InterpolateOptions options;
+ private:
+  UpsampleOptions options_;
 };
 
 }  // namespace tandem::nn

@@ -7,13 +7,14 @@ namespace tandem::optim {
 
 namespace {
 
-UpdateRule adam_rule(const AdamOptions& o, bool decoupled) {
+template <bool is_decoupled>
+UpdateRule adam_rule(const AdamOptionsOf<is_decoupled>& o) {
   const rules::AdamNumbers numbers{o.lr,
                                    o.betas[0],
                                    o.betas[1],
                                    o.eps,
-                                   decoupled ? 0.0f : static_cast<float>(o.weight_decay),
-                                   decoupled ? static_cast<float>(1 - o.lr * o.weight_decay) : 1.0f,
+                                   is_decoupled ? 0.0f : static_cast<float>(o.weight_decay),
+                                   is_decoupled ? static_cast<float>(1 - o.lr * o.weight_decay) : 1.0f,
                                    o.maximize ? -1.0f : 1.0f};
   if (o.amsgrad) return rules::Adam<true>{numbers};
   return rules::Adam<false>{numbers};
@@ -21,12 +22,15 @@ UpdateRule adam_rule(const AdamOptions& o, bool decoupled) {
 
 }  // namespace
 
-void AdamOptions::check(const char* optimizer) const {
+template <bool is_decoupled>
+void AdamOptionsOf<is_decoupled>::check(const char* optimizer) const {
   check_option(optimizer, "lr", lr);
   check_option(optimizer, "eps", eps);
   check_option(optimizer, "weight_decay", weight_decay);
   for (const double beta : betas) check_fraction(optimizer, "each of betas", beta);
 }
+template struct AdamOptionsOf<false>;
+template struct AdamOptionsOf<true>;
 
 Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
     : Adam({AdamGroup{std::move(parameters), options}}) {}
@@ -38,8 +42,8 @@ AdamW::AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options)
 
 AdamW::AdamW(const std::vector<AdamWGroup>& groups) : FusedOptimizer("AdamW::step", "AdamW", groups) {}
 
-UpdateRule Adam::rule(int group) const { return adam_rule(options(group), false); }
+UpdateRule Adam::rule(int group) const { return adam_rule(options(group)); }
 
-UpdateRule AdamW::rule(int group) const { return adam_rule(options(group).as_adam(), true); }
+UpdateRule AdamW::rule(int group) const { return adam_rule(options(group)); }
 
 }  // namespace tandem::optim

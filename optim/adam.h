@@ -4,11 +4,14 @@
 
 namespace tandem::optim {
 
-struct AdamOptions {
+// The options of Adam and of AdamW, which differ in the default of weight_decay. A template, and not a struct derived
+// from the other: designated initialisers can't name the members of a base.
+template <bool is_decoupled>
+struct AdamOptionsOf {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
-  double weight_decay = 0;
+  double weight_decay = is_decoupled ? 1e-2 : 0;
   bool amsgrad = false;
   bool maximize = false;
 
@@ -23,23 +26,8 @@ struct AdamOptions {
     f("maximize", self.maximize);
   }
 };
-
-// The options of AdamW: those of Adam, with another default of weight_decay.
-struct AdamWOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;
-  bool amsgrad = false;
-  bool maximize = false;
-
-  void check(const char* optimizer) const { as_adam().check(optimizer); }
-  AdamOptions as_adam() const { return {lr, betas, eps, weight_decay, amsgrad, maximize}; }
-  template <class Self, class F>
-  static void visit(Self& self, F f) {
-    AdamOptions::visit(self, f);
-  }
-};
+using AdamOptions = AdamOptionsOf<false>;
+using AdamWOptions = AdamOptionsOf<true>;
 
 using AdamGroup = ParameterGroup<AdamOptions>;
 using AdamWGroup = ParameterGroup<AdamWOptions>;

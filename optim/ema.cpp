@@ -14,7 +14,8 @@ const std::string prefix = "module.";
 }
 
 ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> parameters,
-                                                   std::vector<NamedTensor> buffers, const EmaOptions& options)
+                                                   std::vector<NamedTensor> buffers,
+                                                   const ExponentialMovingAverageOptions& options)
     : options_(options) {
   TANDEM_CHECK(options.decay >= 0 && options.decay <= 1, "ExponentialMovingAverage: decay must be from 0 to 1, got ",
                options.decay);

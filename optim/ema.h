@@ -10,7 +10,7 @@
 
 namespace tandem::optim {
 
-struct EmaOptions {
+struct ExponentialMovingAverageOptions {
   double decay = 0.999;
   bool use_buffers = false;  // whether the buffers are averaged too; else each update copies them
 };
@@ -27,7 +27,7 @@ struct EmaOptions {
 class ExponentialMovingAverage {
  public:
   explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers = {},
-                                    const EmaOptions& options = {});
+                                    const ExponentialMovingAverageOptions& options = {});
 
   void update();
   std::int64_t updates() const { return updates_; }
@@ -50,7 +50,7 @@ class ExponentialMovingAverage {
     Array average;
     bool is_averaged;  // else copied
   };
-  EmaOptions options_;
+  ExponentialMovingAverageOptions options_;
   std::vector<Entry> entries_;
   std::int64_t updates_ = 0;
   bool is_swapped_ = false;

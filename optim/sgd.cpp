@@ -6,7 +6,7 @@
 
 namespace tandem::optim {
 
-void SgdOptions::check(const char* optimizer) const {
+void SGDOptions::check(const char* optimizer) const {
   check_option(optimizer, "lr", lr);
   check_option(optimizer, "momentum", momentum, 1);  // above 1 the velocity grows by itself
   check_option(optimizer, "weight_decay", weight_decay);
@@ -15,13 +15,13 @@ void SgdOptions::check(const char* optimizer) const {
                ": nesterov needs momentum above 0 and dampening 0");
 }
 
-SGD::SGD(std::vector<NamedTensor> parameters, const SgdOptions& options)
-    : SGD({SgdGroup{std::move(parameters), options}}) {}
+SGD::SGD(std::vector<NamedTensor> parameters, const SGDOptions& options)
+    : SGD({SGDGroup{std::move(parameters), options}}) {}
 
-SGD::SGD(const std::vector<SgdGroup>& groups) : FusedOptimizer("SGD::step", "SGD", groups) {}
+SGD::SGD(const std::vector<SGDGroup>& groups) : FusedOptimizer("SGD::step", "SGD", groups) {}
 
 UpdateRule SGD::rule(int group) const {
-  const SgdOptions& o = options(group);
+  const SGDOptions& o = options(group);
   const auto lr = static_cast<float>(o.lr), decay = static_cast<float>(o.weight_decay);
   if (o.momentum == 0) return rules::Sgd{lr, decay};
   return rules::SgdMomentum{lr,         decay, static_cast<float>(o.momentum), static_cast<float>(1 - o.dampening),

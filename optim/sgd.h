@@ -4,7 +4,7 @@
 
 namespace tandem::optim {
 
-struct SgdOptions {
+struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;
   double dampening = 0;
@@ -22,16 +22,16 @@ struct SgdOptions {
   }
 };
 
-using SgdGroup = ParameterGroup<SgdOptions>;
+using SGDGroup = ParameterGroup<SGDOptions>;
 
 // Stochastic gradient descent with momentum, as PyTorch defines it:
 //   g = grad + weight_decay * p
 //   v = g at first, then momentum * v + (1 - dampening) * g
 //   p = p - lr * (nesterov ? g + momentum * v : v)
-class SGD : public FusedOptimizer<SgdOptions> {
+class SGD : public FusedOptimizer<SGDOptions> {
  public:
-  SGD(std::vector<NamedTensor> parameters, const SgdOptions& options);
-  explicit SGD(const std::vector<SgdGroup>& groups);
+  SGD(std::vector<NamedTensor> parameters, const SGDOptions& options);
+  explicit SGD(const std::vector<SGDGroup>& groups);
 
  private:
   UpdateRule rule(int group) const override;

@@ -153,16 +153,13 @@ void train_on_file(const std::string& path) {
   for (std::int64_t i = 0; i < tokens.dim(0); ++i) std::cout << trainer.step(tokens.select(0, i)) << '\n';
 }
 
-int main(int argc, char** argv) try {
-  manual_seed(0);
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "text" && argc == 3) train_on_text(argv[2], 2000);
-  else if (what == "file" && argc == 3) train_on_file(argv[2]);
-  else if (argc == 1) train_on_text("sonnets.txt", 150);
-  else detail::fail("usage: char_transformer [text FILE | file X.safetensors]");
-  flush_standard_output();
-  return 0;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"char_transformer", "[text FILE | file X.safetensors]", 2}, [&] {
+    manual_seed(0);
+    const std::string what = argc == 3 ? argv[1] : "";
+    if (what == "text") train_on_text(argv[2], 2000);
+    else if (what == "file") train_on_file(argv[2]);
+    else if (argc == 1) train_on_text("sonnets.txt", 150);
+    else throw distributed::UsageError("expected [text FILE | file X.safetensors], or nothing");
+  });
 }

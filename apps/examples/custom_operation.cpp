@@ -21,7 +21,7 @@ Tensor huber(const Tensor& prediction, const Array& target, double delta) {
     sum += e < delta ? 0.5 * e * e : delta * (e - 0.5 * delta);
   }
   return autograd::record(
-      "huber", {prediction}, ops::scalar(sum / static_cast<double>(n), p.dtype()),
+      "huber", {prediction}, full({}, sum / static_cast<double>(n), p.dtype()),
       [p = autograd::Saved("huber", p), t = autograd::Saved("huber", t), n, delta](const Array& grad, autograd::Needs) {
         const Array result = Array::empty(p.get().shape(), p.get().dtype());
         const double scale = grad.item() / static_cast<double>(n);

@@ -33,16 +33,16 @@ struct Trainer {
     double discriminator, generator;
   };
   Losses step(const Tensor& real, const Tensor& noise) {
-    const Tensor ones = ops::ones({real.dim(0), 1}), zeros = ops::zeros({real.dim(0), 1});
+    const Tensor is_real = ones({real.dim(0), 1}), is_fake = zeros({real.dim(0), 1});
     const Tensor fake = gan(noise);
     // The discriminator learns from the points alone: detach() keeps its gradients from the generator.
-    const Tensor truth = binary_cross_entropy_with_logits(gan.discriminator(real), ones) +
-                         binary_cross_entropy_with_logits(gan.discriminator(fake.detach()), zeros);
+    const Tensor truth = binary_cross_entropy_with_logits(gan.discriminator(real), is_real) +
+                         binary_cross_entropy_with_logits(gan.discriminator(fake.detach()), is_fake);
     discriminator.zero_grad();
     truth.backward();
     discriminator.step();
     // The generator learns to be taken for real. The gradients that the discriminator gets here are forgotten.
-    const Tensor success = binary_cross_entropy_with_logits(gan.discriminator(fake), ones);
+    const Tensor success = binary_cross_entropy_with_logits(gan.discriminator(fake), is_real);
     generator.zero_grad();
     success.backward();
     generator.step();
@@ -71,28 +71,25 @@ void train_on_a_circle() {
   Trainer trainer;
   constexpr std::int64_t n = 128;
   for (int step = 1; step <= 2000; ++step) {
-    const Tensor angle = ops::rand({n, 1}) * (2 * M_PI);
-    const auto losses = trainer.step(cat({cos(angle), sin(angle)}, 1), ops::randn({n, 8}));
+    const Tensor angle = rand({n, 1}) * (2 * M_PI);
+    const auto losses = trainer.step(cat({cos(angle), sin(angle)}, 1), randn({n, 8}));
     if (step % 500 == 0)
       std::cout << "step " << step << ": discriminator " << losses.discriminator << ", generator " << losses.generator
                 << std::endl;
   }
   const NoGrad no_grad;
-  const Tensor points = trainer.gan(ops::randn({1000, 8}));
+  const Tensor points = trainer.gan(randn({1000, 8}));
   const double distance = mean(abs(norm(points, 2, {1}) - 1)).item(), centre = norm(mean(points, {0})).item();
   std::cout << "made points are " << distance << " from the circle, and their mean " << centre << " from its centre\n";
   TANDEM_CHECK(distance < 0.15 && centre < 0.3, "the generator did not learn the circle");
 }
 
-int main(int argc, char** argv) try {
-  manual_seed(0);
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "file" && argc == 3) train_on_file(argv[2]);
-  else if (argc == 1) train_on_a_circle();
-  else detail::fail("usage: gan [file X.safetensors]");
-  flush_standard_output();
-  return 0;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"gan", "[file X.safetensors]", 2}, [&] {
+    manual_seed(0);
+    const std::string what = argc == 3 ? argv[1] : "";
+    if (what == "file") train_on_file(argv[2]);
+    else if (argc == 1) train_on_a_circle();
+    else throw distributed::UsageError("expected [file X.safetensors], or nothing");
+  });
 }

@@ -43,7 +43,6 @@ int main() try {
   // A model that always says 1 has a loss of 1/6.
   TANDEM_CHECK(mean_loss < 0.05, "the model did not learn: its loss is ", mean_loss);
   flush_standard_output();
-  return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -33,10 +33,7 @@ double accuracy(Mlp& model, const data::Dataset& dataset) {
   data::SequentialSampler sampler(dataset.size());
   data::Loader loader(dataset, sampler, {.batch_size = 100});
   double correct = 0;
-  for (auto& [points, arms] : loader) {
-    const auto found = argmax(model(points), 1).to_vector<std::int64_t>(), expected = arms.to_vector<std::int64_t>();
-    for (std::size_t i = 0; i < found.size(); ++i) correct += found[i] == expected[i];
-  }
+  for (auto& [points, arms] : loader) correct += sum(argmax(model(points), 1) == arms).item();
   return correct / static_cast<double>(dataset.size());
 }
 

@@ -26,7 +26,7 @@ void show(int epoch, Net& model, const data::Dataset& tests) {
   for (auto& [x, label] : loader) {
     const Tensor scores = model(x);
     loss += cross_entropy(scores, label, {.reduction = LossReduction::sum}).item();
-    right += ops::reduce(Reduction::sum, eq(argmax(scores, 1), label)).item();
+    right += sum(argmax(scores, 1) == label).item();
   }
   model.train();
   const auto all = static_cast<double>(tests.size());

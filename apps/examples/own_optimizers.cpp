@@ -17,7 +17,7 @@ struct Net : nn::Module {
 
 // Trains for `steps` steps, while each optimizer's learning rate falls to 0. Returns the last loss.
 double train(Net& model, const std::vector<optim::Optimizer*>& optimizers, std::int64_t steps) {
-  const Tensor x = ops::rand({256, 2}), y = sin(4.0 * narrow(x, 1, 0, 1)) * narrow(x, 1, 1, 1);
+  const Tensor x = rand({256, 2}), y = sin(4.0 * narrow(x, 1, 0, 1)) * narrow(x, 1, 1, 1);
   std::vector<optim::LrScheduler> schedules;
   for (optim::Optimizer* optimizer : optimizers)
     schedules.emplace_back(*optimizer, optim::CosineAnnealingLR{.T_max = steps});

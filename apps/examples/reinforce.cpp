@@ -82,7 +82,6 @@ int main() try {
   }
   TANDEM_CHECK(mean_length > 150, "the policy did not learn: the pole falls after ", mean_length, " steps");
   flush_standard_output();
-  return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -113,16 +113,13 @@ void train_on_made_up_images() {
   TANDEM_CHECK(loss < 0.5, "the network did not learn: its loss is ", loss);
 }
 
-int main(int argc, char** argv) try {
-  manual_seed(0);
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "cifar10" && argc == 3) train_on_cifar10(argv[2]);
-  else if (what == "file" && argc == 3) train_on_file(argv[2]);
-  else if (argc == 1) train_on_made_up_images();
-  else detail::fail("usage: resnet [cifar10 FOLDER | file X.safetensors]");
-  flush_standard_output();
-  return 0;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"resnet", "[cifar10 FOLDER | file X.safetensors]", 2}, [&] {
+    manual_seed(0);
+    const std::string what = argc == 3 ? argv[1] : "";
+    if (what == "cifar10") train_on_cifar10(argv[2]);
+    else if (what == "file") train_on_file(argv[2]);
+    else if (argc == 1) train_on_made_up_images();
+    else throw distributed::UsageError("expected [cifar10 FOLDER | file X.safetensors], or nothing");
+  });
 }

@@ -14,8 +14,8 @@ struct Net : nn::Module {
 // Points in 8 dimensions. The class of a point is the largest of its first three coordinates.
 data::ArrayDataset points(std::int64_t count, std::uint64_t seed) {
   Generator generator(seed);
-  const Array x = ops::randn({count, 8}, DType::f32, {}, generator);
-  return data::ArrayDataset(x, ops::argmax(x.slice(1, 0, 3), 1));
+  const Array x = randn({count, 8}, DType::f32, {}, generator);
+  return data::ArrayDataset(x, argmax(x.slice(1, 0, 3), 1));
 }
 
 // The fraction of points that the model recognises. Each rank counts its share.
@@ -27,9 +27,7 @@ double accuracy(nn::Module& model, ProcessGroup& group, const data::ArrayDataset
     right += sum(argmax(model(x), 1) == y).item();
     all += static_cast<double>(y.numel());
   }
-  const auto sums = Array::from(std::vector<double>{right, all}, {2});
-  group.all_reduce(sums)->wait();
-  return sums.data<double>()[0] / sums.data<double>()[1];
+  return group.sum(right) / group.sum(all);
 }
 
 void by_hand(Net& model, std::shared_ptr<ProcessGroup> group, const TrainingOptions& options,

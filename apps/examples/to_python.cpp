@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
   nn::Sequential net{nn::Linear(3, 16), nn::ReLU(), nn::Linear(16, 1)};
   optim::Adam optimizer(net.parameters(), {.lr = 0.01});
   for (int step = 0; step < 200; ++step) {
-    const Tensor x = ops::rand({64, 3});
+    const Tensor x = rand({64, 3});
     optimizer.zero_grad();
     mse_loss(net(x), sum(x * x, {1}, true)).backward();
     optimizer.step();
@@ -31,12 +31,11 @@ int main(int argc, char** argv) try {
   save_arrays(folder / "net.pth", net.state_dict());
 
   const NoGrad no_grad;
-  const Tensor x = ops::rand({5, 3});
+  const Tensor x = rand({5, 3});
   const std::vector<NamedArray> numbers = {{"x", x.value()}, {"y", net(x).value()}};
   save_arrays(folder / "numbers.safetensors", numbers, {{"about", "what net.pth makes of x"}});
   for (const auto& [name, array] : net.state_dict()) std::cout << name << ' ' << array.shape() << '\n';
   flush_standard_output();
-  return 0;
 } catch (const Error& error) {
   std::cerr << error.what() << '\n';
   return 1;

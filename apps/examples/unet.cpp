@@ -30,8 +30,8 @@ struct UNet : nn::Module {
 
   Tensor forward(const Tensor& images) override {
     const Tensor fine = down1(images);
-    const Tensor coarse = down2(max_pool2d(fine, {.kernel_size = 2}));
-    const Tensor lowest = bottom(max_pool2d(coarse, {.kernel_size = 2}));
+    const Tensor coarse = down2(max_pool2d(fine, 2));
+    const Tensor lowest = bottom(max_pool2d(coarse, 2));
     const Tensor y = up2(cat({coarse, grow2(lowest)}, 1));
     return head(up1(cat({fine, grow1(y)}, 1)));
   }
@@ -73,7 +73,7 @@ void train_on_made_up_images() {
   constexpr std::int64_t n = 8, size = 32;
   double loss = 0;
   for (int step = 1; step <= 100; ++step) {
-    const Array images = Array::empty({n, 1, size, size}, DType::u8), masks = ops::zeros({n, 1, size, size}, DType::u8);
+    const Array images = Array::empty({n, 1, size, size}, DType::u8), masks = zeros({n, 1, size, size}, DType::u8);
     for (std::int64_t i = 0; i < n; ++i) {
       const auto x0 = generator.integer(6, size - 6), y0 = generator.integer(6, size - 6), r = generator.integer(3, 7);
       for (std::int64_t y = 0; y < size; ++y)
@@ -90,15 +90,12 @@ void train_on_made_up_images() {
   TANDEM_CHECK(loss < 0.3, "the network did not learn: its loss is ", loss);
 }
 
-int main(int argc, char** argv) try {
-  manual_seed(0);
-  const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "file" && argc == 3) train_on_file(argv[2]);
-  else if (argc == 1) train_on_made_up_images();
-  else detail::fail("usage: unet [file X.safetensors]");
-  flush_standard_output();
-  return 0;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"unet", "[file X.safetensors]", 2}, [&] {
+    manual_seed(0);
+    const std::string what = argc == 3 ? argv[1] : "";
+    if (what == "file") train_on_file(argv[2]);
+    else if (argc == 1) train_on_made_up_images();
+    else throw distributed::UsageError("expected [file X.safetensors], or nothing");
+  });
 }

@@ -2,10 +2,9 @@
 //
 //   tandemrun --nproc-per-node 8 voc_ddp --data DIR --sync-bn
 //   voc_ddp predict picture.jpg --weights model.pth --output DIR
-#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/atomic_file.h>
-#include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/data/images/image_png.h>
 #include <tandem/data/segmentation/segmentation_classes.h>
 #include <tandem/data/segmentation/segmentation_metrics.h>
 #include <tandem/data/segmentation/segmentation_transform.h>
@@ -99,9 +98,9 @@ class Pictures : public data::PreparedSegmentation {
 };
 
 // Divides the parameters into two groups. Those of the auxiliary classifier learn at ten times the rate.
-std::vector<optim::SgdGroup> parameter_groups(const SegmentationModel& model, const Settings& s) {
-  const optim::SgdOptions options{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay};
-  optim::SgdGroup main{{}, options}, aux{{}, options};
+std::vector<optim::SGDGroup> parameter_groups(const SegmentationModel& model, const Settings& s) {
+  const optim::SGDOptions options{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay};
+  optim::SGDGroup main{{}, options}, aux{{}, options};
   aux.options.lr = 10 * s.lr;
   for (const auto& parameter : model.parameters())
     (parameter.name.starts_with(SegmentationModel::aux_prefix) ? aux : main).parameters.push_back(parameter);
@@ -109,7 +108,7 @@ std::vector<optim::SgdGroup> parameter_groups(const SegmentationModel& model, co
 }
 
 Tensor loss_of(nn::Module& model, const data::Batch& batch) {
-  const CrossEntropyOptions options{.ignore_index = data::void_label};
+  const CrossEntropyLossOptions options{.ignore_index = data::void_label};
   const auto found = dynamic_cast<SegmentationModel&>(model).segment(batch.inputs);
   return cross_entropy(found.out, batch.targets, options) + 0.5 * cross_entropy(found.aux, batch.targets, options);
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* name = "scaled_dot_product_attention";
 
-void check(const Tensor& query, const Tensor& key, const AttentionOptions& options) {
+void check(const Tensor& query, const Tensor& key, const ScaledDotProductAttentionOptions& options) {
   TANDEM_CHECK(query.shape().ndim() >= 2 && key.shape().ndim() >= 2 && query.dim(-1) == key.dim(-1), name, ": query ",
                query.shape(), " and key ", key.shape(), " do not fit: needs (..., L, E) and (..., S, E)");
   TANDEM_CHECK(query.dtype() == key.dtype() && is_floating(query.dtype()), name,
@@ -34,7 +34,7 @@ void check(const Tensor& query, const Tensor& key, const AttentionOptions& optio
                options.dropout_p);
 }
 
-double scale_of(const Tensor& query, const AttentionOptions& options) {
+double scale_of(const Tensor& query, const ScaledDotProductAttentionOptions& options) {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(query.dim(-1))));
 }
 
@@ -54,7 +54,8 @@ Shape batch_of(const Shape& shape) {
 
 // Attention by the back-end's kernel, which never holds all attention weights at once. The result is undefined where
 // the kernel cannot be used.
-Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
+Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
+                 const ScaledDotProductAttentionOptions& options) {
   const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), name),
                                       batch_of(value.shape()), name);
   const auto expanded = [&](const Tensor& x) { return x.value().expand(with_matrix(batch, x.dim(-2), x.dim(-1))); };
@@ -77,7 +78,7 @@ Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value, co
 
 }  // namespace
 
-Tensor attention_weights(const Tensor& query, const Tensor& key, const AttentionOptions& options) {
+Tensor attention_weights(const Tensor& query, const Tensor& key, const ScaledDotProductAttentionOptions& options) {
   check(query, key, options);
   const Tensor scores = matmul(query, transpose(key, -1, -2));
   const Tensor& mask = options.attn_mask;
@@ -97,7 +98,7 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Attention
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in, const Tensor& value_in,
-                                    const AttentionOptions& options) {
+                                    const ScaledDotProductAttentionOptions& options) {
   const ProfileRange range(name);
   const Tensor query = autocast_low(query_in), key = autocast_low(key_in), value = autocast_low(value_in);
   check(query, key, options);

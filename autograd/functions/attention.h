@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-struct AttentionOptions {
+struct ScaledDotProductAttentionOptions {
   // A mask that broadcasts to (..., L, S). A bool mask is true where a query may look at a key. A floating mask holds
   // numbers that are added to the scores.
   Tensor attn_mask = {};
@@ -20,9 +20,9 @@ struct AttentionOptions {
 // Leading dimensions broadcast. A query that may look at no key gives 0. On the CPU the weights are never held as a
 // whole: memory grows with L + S, not with L * S. Exceptions are f64, and a mask that needs a gradient.
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                    const AttentionOptions& options = {});
+                                    const ScaledDotProductAttentionOptions& options = {});
 
 // The weights (..., L, S) by which scaled_dot_product_attention() multiplies `value`.
-Tensor attention_weights(const Tensor& query, const Tensor& key, const AttentionOptions& options = {});
+Tensor attention_weights(const Tensor& query, const Tensor& key, const ScaledDotProductAttentionOptions& options = {});
 
 }  // namespace tandem

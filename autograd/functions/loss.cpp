@@ -43,7 +43,7 @@ Tensor class_loss(const char* name, const Tensor& x, const Array& target, const 
 }
 
 // The loss where `target` holds a probability for each class.
-Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
+Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyLossOptions& options) {
   TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(), "cross_entropy: a target of ",
                target.dtype(), " holds probabilities, and must have the shape of the logits, ", input.shape(), ", got ",
                target.shape(), "; class numbers are i64");
@@ -113,7 +113,7 @@ void check_probabilities(const char* name, const Tensor& input, const Array& los
 Tensor softmax(const Tensor& x, std::int64_t dim) { return softmax("softmax", x, dim, false); }
 Tensor log_softmax(const Tensor& x, std::int64_t dim) { return softmax("log_softmax", x, dim, true); }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options) {
   TANDEM_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                "cross_entropy: label_smoothing must be from 0 to 1, got ", options.label_smoothing);
   if (is_floating(target.dtype())) return probability_loss(logits, target, options);
@@ -134,19 +134,19 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reductio
   return pair_loss("l1_loss", losses::Absolute{}, input, target, reduction);
 }
 
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options) {
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1LossOptions& options) {
   TANDEM_CHECK(options.beta >= 0, "smooth_l1_loss: beta must not be negative, got ", options.beta);
   if (options.beta == 0) return l1_loss(input, target, options.reduction);
   return pair_loss("smooth_l1_loss", losses::Bent(options.beta, 1), input, target, options.reduction);
 }
 
-Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options) {
+Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberLossOptions& options) {
   TANDEM_CHECK(options.delta > 0, "huber_loss: delta must be positive, got ", options.delta);
   return pair_loss("huber_loss", losses::Bent(options.delta, options.delta), input, target, options.reduction);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
-                                        const BinaryCrossEntropyOptions& options) {
+                                        const BCEWithLogitsLossOptions& options) {
   const char* name = "binary_cross_entropy_with_logits";
   if (!options.weight.defined() && !options.pos_weight.defined())
     return pair_loss(name, losses::BinaryWithLogits{}, logits, target, options.reduction);
@@ -159,10 +159,9 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
   return reduced(each, options.reduction);
 }
 
-Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options) {
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCELossOptions& options) {
   const char* name = "binary_cross_entropy";
   check_same_shape(name, input, target);
-  TANDEM_CHECK(!options.pos_weight.defined(), name, ": pos_weight is for logits");
   const bool has_weight = options.weight.defined();
   const Tensor loss =
       pair_loss(name, losses::Binary{}, input, target, has_weight ? LossReduction::none : options.reduction);
@@ -170,7 +169,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bin
   return has_weight ? reduced(mul(loss, Tensor(options.weight.to(loss.dtype()))), options.reduction) : loss;
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options) {
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivLossOptions& options) {
   const PairLoss loss =
       options.log_target ? PairLoss(losses::KullbackLeiblerOfLogs{}) : PairLoss(losses::KullbackLeibler{});
   if (!options.batchmean) return pair_loss("kl_div", loss, input, target, options.reduction);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/formulas/pair_losses.h>
+#include <tandem/core/formulas/loss_reduction.h>
 
 namespace tandem {
 
@@ -10,7 +10,7 @@ Tensor softmax(const Tensor& x, std::int64_t dim = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t dim = -1);
 
 // Losses of classes: logits (C), (N, C) or (N, C, d1, ...).
-struct CrossEntropyOptions {
+struct CrossEntropyLossOptions {
   Array weight = {};                              // (C): the weight of each class; undefined: all 1
   std::int64_t ignore_index = -100;               // rows with this target have loss 0, and a mean does not count them
   LossReduction reduction = LossReduction::mean;  // the mean is weighted
@@ -19,7 +19,7 @@ struct CrossEntropyOptions {
 // An i64 target holds one class for each row of logits: it has the shape of the logits without C. A floating target
 // holds probabilities, in the shape of the logits. The result is (), or one loss for each row without reduction. It is
 // f32 for 16-bit logits too. A mean over no rows is NaN. Error when a target is no class.
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options = {});
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options = {});
 struct NLLLossOptions {
   Array weight = {};
   std::int64_t ignore_index = -100;
@@ -31,35 +31,39 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NLLLossOptions&
 // Losses of numbers. target has the shape of input; dtypes are promoted. Both may require gradients.
 Tensor mse_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
-struct SmoothL1Options {
+struct SmoothL1LossOptions {
   LossReduction reduction = LossReduction::mean;
   double beta = 1;  // where the parabola d^2 / (2 beta) becomes the line |d| - beta / 2; 0: l1_loss
 };
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1Options& options = {});
-struct HuberOptions {
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1LossOptions& options = {});
+struct HuberLossOptions {
   LossReduction reduction = LossReduction::mean;
   double delta = 1;  // where the parabola d^2 / 2 becomes the line delta (|d| - delta / 2)
 };
-Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberOptions& options = {});
+Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberLossOptions& options = {});
 
-struct BinaryCrossEntropyOptions {
+struct BCEWithLogitsLossOptions {
   Array weight = {};  // the weight of each number; broadcasts
   LossReduction reduction = LossReduction::mean;
-  Array pos_weight = {};  // the weight of positive targets; broadcasts; with logits only
+  Array pos_weight = {};  // the weight of positive targets; broadcasts
 };
 // target holds probabilities, in the shape of logits. The loss is exact also for large logits.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
-                                        const BinaryCrossEntropyOptions& options = {});
+                                        const BCEWithLogitsLossOptions& options = {});
+struct BCELossOptions {
+  Array weight = {};  // the weight of each number; broadcasts
+  LossReduction reduction = LossReduction::mean;
+};
 // The loss of probabilities. Logarithms below -100 count as -100. An input outside of [0, 1] is an Error on the CPU; on
 // a GPU the loss is then NaN.
-Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {});
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCELossOptions& options = {});
 
-struct KLDivOptions {
+struct KLDivLossOptions {
   LossReduction reduction = LossReduction::mean;
   bool batchmean = false;   // true: the sum divided by input.dim(0), whatever `reduction` says
   bool log_target = false;  // whether target holds logarithms too
 };
 // target * (log(target) - input), where input holds logarithms of probabilities.
-Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivOptions& options = {});
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivLossOptions& options = {});
 
 }  // namespace tandem

@@ -52,25 +52,25 @@ void check_pooled(const Tensor& x, Kind kind, const char* operation) {
   check_ndim(x, kind, operation, "input", batch_shape(kind));
 }
 
-Pooling max_pooling(const Tensor& x, const MaxPoolOptions& o, Kind kind, const char* operation) {
+Pooling max_pooling(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& o, Kind kind, const char* operation) {
   check_pooled(x, kind, operation);
-  const Window window{extent_of(o.kernel_size, kind, 1, operation),
-                      extent_of(o.stride.value_or(o.kernel_size), kind, 1, operation),
+  const Window window{extent_of(kernel_size, kind, 1, operation),
+                      extent_of(o.stride.value_or(kernel_size), kind, 1, operation),
                       extent_of(o.padding, kind, 0, operation), extent_of(o.dilation, kind, 1, operation)};
   return ops::pooling_of(as_image(x.value(), kind), window, o.ceil_mode, operation);
 }
 
-Tensor max_pool(const Tensor& x, const MaxPoolOptions& o, Kind kind, const char* operation) {
+Tensor max_pool(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& o, Kind kind, const char* operation) {
   const ProfileRange range(operation);
-  return pool_maximum(x, max_pooling(x, o, kind, operation), kind, operation);
+  return pool_maximum(x, max_pooling(x, kernel_size, o, kind, operation), kind, operation);
 }
 
-Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, Kind kind, const char* operation) {
+Tensor avg_pool(const Tensor& x, Extent kernel_size, const AvgPool2dOptions& o, Kind kind, const char* operation) {
   const ProfileRange range(operation);
   check_pooled(x, kind, operation);
   TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation, ": divisor_override must not be 0");
-  const Window window{extent_of(o.kernel_size, kind, 1, operation),
-                      extent_of(o.stride.value_or(o.kernel_size), kind, 1, operation),
+  const Window window{extent_of(kernel_size, kind, 1, operation),
+                      extent_of(o.stride.value_or(kernel_size), kind, 1, operation),
                       extent_of(o.padding, kind, 0, operation), 1};
   Pooling pooling = ops::pooling_of(as_image(x.value(), kind), window, o.ceil_mode, operation);
   pooling.count_include_pad = o.count_include_pad;
@@ -94,33 +94,37 @@ Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const ch
 
 }  // namespace
 
-Tensor max_pool2d(const Tensor& x, const MaxPoolOptions& options) {
-  return of_batch(x, Kind::image,
-                  [&](const Tensor& batch) { return max_pool(batch, options, Kind::image, "max_pool2d"); });
+Tensor max_pool2d(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options) {
+  return of_batch(x, Kind::image, [&](const Tensor& batch) {
+    return max_pool(batch, kernel_size, options, Kind::image, "max_pool2d");
+  });
 }
-Tensor max_pool1d(const Tensor& x, const MaxPoolOptions& options) {
-  return of_batch(x, Kind::signal,
-                  [&](const Tensor& batch) { return max_pool(batch, options, Kind::signal, "max_pool1d"); });
+Tensor max_pool1d(const Tensor& x, Extent kernel_size, const MaxPool1dOptions& options) {
+  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
+    return max_pool(batch, kernel_size, options, Kind::signal, "max_pool1d");
+  });
 }
-ValuesAndIndices max_pool2d_with_indices(const Tensor& x, const MaxPoolOptions& options) {
+ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options) {
   constexpr const char* operation = "max_pool2d_with_indices";
   const ProfileRange range(operation);
   Array indices;
   const Tensor values = of_batch(x, Kind::image, [&](const Tensor& batch) {
-    const Pooling pooling = max_pooling(batch, options, Kind::image, operation);
+    const Pooling pooling = max_pooling(batch, kernel_size, options, Kind::image, operation);
     const Tensor y = pool_maximum(batch, pooling, Kind::image, operation, &indices);
     indices = in_plane(indices, pooling);
     return y;
   });
   return {values, indices.reshape(values.shape())};
 }
-Tensor avg_pool2d(const Tensor& x, const AvgPoolOptions& options) {
-  return of_batch(x, Kind::image,
-                  [&](const Tensor& batch) { return avg_pool(batch, options, Kind::image, "avg_pool2d"); });
+Tensor avg_pool2d(const Tensor& x, Extent kernel_size, const AvgPool2dOptions& options) {
+  return of_batch(x, Kind::image, [&](const Tensor& batch) {
+    return avg_pool(batch, kernel_size, options, Kind::image, "avg_pool2d");
+  });
 }
-Tensor avg_pool1d(const Tensor& x, const AvgPoolOptions& options) {
-  return of_batch(x, Kind::signal,
-                  [&](const Tensor& batch) { return avg_pool(batch, options, Kind::signal, "avg_pool1d"); });
+Tensor avg_pool1d(const Tensor& x, Extent kernel_size, const AvgPool1dOptions& options) {
+  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
+    return avg_pool(batch, kernel_size, options, Kind::signal, "avg_pool1d");
+  });
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Extent output_size) {

@@ -10,31 +10,32 @@
 
 namespace tandem {
 
-struct MaxPoolOptions {
-  Extent kernel_size;
+struct MaxPool2dOptions {
   std::optional<Extent> stride = std::nullopt;  // default: the kernel's size
   Extent padding = 0;                           // padding is never the maximum
   Extent dilation = 1;
   bool ceil_mode = false;  // the last windows may reach beyond the padding
 };
+using MaxPool1dOptions = MaxPool2dOptions;
 
-// The maximum of each window. The gradient goes to the first of equal elements, or to a NaN if there is one.
-Tensor max_pool2d(const Tensor& x, const MaxPoolOptions& options);
-Tensor max_pool1d(const Tensor& x, const MaxPoolOptions& options);
+// The maximum of each window: max_pool2d(x, 3, {.stride = 2, .padding = 1}). The gradient goes to the first of equal
+// elements, or to a NaN if there is one.
+Tensor max_pool2d(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options = {});
+Tensor max_pool1d(const Tensor& x, Extent kernel_size, const MaxPool1dOptions& options = {});
 // The maxima and their positions, i64: row * W + column in x.
-ValuesAndIndices max_pool2d_with_indices(const Tensor& x, const MaxPoolOptions& options);
+ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options = {});
 
-struct AvgPoolOptions {
-  Extent kernel_size;
+struct AvgPool2dOptions {
   std::optional<Extent> stride = std::nullopt;  // default: the kernel's size
   Extent padding = 0;                           // zeros
   bool ceil_mode = false;
   bool count_include_pad = true;                      // whether the zeros of the padding count
   std::optional<std::int64_t> divisor_override = {};  // divide by this instead
 };
+using AvgPool1dOptions = AvgPool2dOptions;
 
-Tensor avg_pool2d(const Tensor& x, const AvgPoolOptions& options);
-Tensor avg_pool1d(const Tensor& x, const AvgPoolOptions& options);
+Tensor avg_pool2d(const Tensor& x, Extent kernel_size, const AvgPool2dOptions& options = {});
+Tensor avg_pool1d(const Tensor& x, Extent kernel_size, const AvgPool1dOptions& options = {});
 
 // Pools to a given size, whatever size the input has. Output o of O is made of the elements from o * H / O, rounded
 // down, to (o + 1) * H / O, rounded up. keep_size in place of a number keeps the size of the input.

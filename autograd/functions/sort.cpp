@@ -35,14 +35,14 @@ ValuesAndIndices search(const char* name, bool largest, const Tensor& x, std::in
 ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) { return search("max", true, x, dim, keepdim); }
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) { return search("min", false, x, dim, keepdim); }
 
-ValuesAndIndices sort(const Tensor& x, std::int64_t dim, bool descending, bool) {
+ValuesAndIndices sort(const Tensor& x, std::int64_t dim, const SortOptions& options) {
   const ProfileRange range("sort");
-  return picked("sort", x, ops::sort(x.value(), dim, descending), dim, x.shape());
+  return picked("sort", x, ops::sort(x.value(), dim, options.descending), dim, x.shape());
 }
 
-Array argsort(const Tensor& x, std::int64_t dim, bool descending, bool) {
+Array argsort(const Tensor& x, std::int64_t dim, const SortOptions& options) {
   const ProfileRange range("argsort");
-  return ops::sort(x.value(), dim, descending).indices;
+  return ops::sort(x.value(), dim, options.descending).indices;
 }
 
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
@@ -67,9 +67,9 @@ Tensor median(const Tensor& x) {
       });
 }
 
-ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool largest, bool) {
+ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, const TopkOptions& options) {
   const ProfileRange range("topk");
-  const ops::Found found = ops::topk(x.value(), k, dim, largest);
+  const ops::Found found = ops::topk(x.value(), k, dim, options.largest);
   return picked("topk", x, found, dim, found.values.shape());
 }
 

@@ -1,15 +1,24 @@
-// Sorting along a dimension. A NaN counts as larger than every number. Equal elements keep their order, also without
-// `stable`. The gradient goes to the places that the values came from.
+// Sorting along a dimension. A NaN counts as larger than every number. Equal elements always keep their order. The
+// gradient goes to the places that the values came from.
 #pragma once
 
 #include <tandem/autograd/functions/reduce.h>
 
 namespace tandem {
 
-ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = false);
-Array argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = false);
-// The k largest (smallest) elements, in order, also without `sorted`. Error when there are fewer than k.
-ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true, bool sorted = true);
+struct SortOptions {
+  bool descending = false;
+  bool stable = false;  // PyTorch's; here every sort is stable
+};
+ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, const SortOptions& options = {});
+Array argsort(const Tensor& x, std::int64_t dim = -1, const SortOptions& options = {});
+
+struct TopkOptions {
+  bool largest = true;
+  bool sorted = true;  // PyTorch's; here the elements are always in order
+};
+// The k largest (smallest) elements, in order. Error when there are fewer than k.
+ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, const TopkOptions& options = {});
 
 // The element in the middle along `dim`, and its position (i64). Of two in the middle the lower one is taken. NaN when
 // an element is NaN.

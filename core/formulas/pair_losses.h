@@ -5,12 +5,11 @@
 #pragma once
 
 #include <tandem/core/formulas/lane_math.h>
+#include <tandem/core/formulas/loss_reduction.h>
 
 #include <variant>
 
 namespace tandem {
-
-enum class LossReduction { mean, sum, none };
 
 namespace losses {
 

@@ -49,7 +49,7 @@ std::size_t batch_norm_buffers(const nn::Module& module) {
 }  // namespace
 
 DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
-                                                 BucketSizes sizes, Unused unused)
+                                                 const DistributedDataParallelOptions& options)
     : model_(model),
       group_(required(std::move(group), "DistributedDataParallel")),
       buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()) {
@@ -58,7 +58,7 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
     share_parameters(0);
     share_buffers(0);
   }
-  reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, sizes, unused);
+  reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, options.buckets, options.unused);
 }
 
 // PyTorch copies rank 0's buffers to all ranks before every forward pass of training. A batch norm needs that less

@@ -14,6 +14,11 @@
 
 namespace tandem::distributed {
 
+struct DistributedDataParallelOptions {
+  BucketSizes buckets = {};
+  Unused unused = Unused::error;  // what becomes of parameters that a backward pass does not come to
+};
+
 // While a NoSync lives, backward passes only add to this rank's gradients.
 class NoSync {
  public:
@@ -45,8 +50,8 @@ class NoSync {
 // forward passes went before it, nor how often they used a parameter.
 class DistributedDataParallel {
  public:
-  DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group, BucketSizes sizes = {},
-                          Unused unused = Unused::error);
+  DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
+                          const DistributedDataParallelOptions& options = {});
 
   // Calls the model. The first call in evaluation mode after training copies rank 0's buffers to all ranks.
   Tensor operator()(const Tensor& input);

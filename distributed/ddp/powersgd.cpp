@@ -170,7 +170,7 @@ class Round : public Work {
 
 class PowerSgd : public StatefulHook {
  public:
-  explicit PowerSgd(const PowerSgdOptions& options) : options_(options), generator_(options.seed) {}
+  explicit PowerSgd(const PowerSGDOptions& options) : options_(options), generator_(options.seed) {}
 
   std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) override {
     if (bucket.index == 0) {
@@ -279,7 +279,7 @@ class PowerSgd : public StatefulHook {
     orthonormalise(q);
   }
 
-  const PowerSgdOptions options_;
+  const PowerSGDOptions options_;
   Generator generator_;
   std::int64_t step_ = 0;
   std::map<std::string, Memory> memories_;  // by parameter
@@ -288,7 +288,7 @@ class PowerSgd : public StatefulHook {
 
 }  // namespace
 
-CommunicationHook powersgd_hook(const PowerSgdOptions& options) {
+CommunicationHook powersgd_hook(const PowerSGDOptions& options) {
   TANDEM_CHECK(options.rank >= 1 && options.start_step >= 0 && options.min_compression_rate > 0,
                "PowerSGD: rank must be at least 1, start_step at least 0 and min_compression_rate above 0, got ",
                options.rank, ", ", options.start_step, " and ", options.min_compression_rate);

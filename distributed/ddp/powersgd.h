@@ -7,7 +7,7 @@
 
 namespace tandem::distributed {
 
-struct PowerSgdOptions {
+struct PowerSGDOptions {
   std::int64_t rank = 1;            // columns of the thin matrices: with more of them, P Q^T is closer to M
   std::int64_t start_step = 1000;   // earlier steps send gradients as they are, because they change fast then
   double min_compression_rate = 2;  // a gradient that would not become so many times smaller is sent as it is
@@ -23,6 +23,6 @@ struct PowerSgdOptions {
 // the steps, and keeps a copy of each compressed gradient. One hook serves one DistributedDataParallel. It is a
 // StatefulHook: a job that goes on from a checkpoint has the bits of one that never stopped.
 // (Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv:1905.13727.)
-CommunicationHook powersgd_hook(const PowerSgdOptions& options = {});
+CommunicationHook powersgd_hook(const PowerSGDOptions& options = {});
 
 }  // namespace tandem::distributed

@@ -52,7 +52,7 @@ void convert_sync_batch_norm(nn::Module& model, const std::shared_ptr<ProcessGro
 }
 
 SyncBatchNorm::SyncBatchNorm(std::int64_t channels, const std::shared_ptr<ProcessGroup>& group,
-                             const nn::BatchNormOptions& options)
+                             const nn::BatchNorm2dOptions& options)
     : BatchNorm2d(channels, options) {
   set_exchange(batch_norm_exchange(group, "batch norm"));
 }

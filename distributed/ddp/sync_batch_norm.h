@@ -62,7 +62,7 @@ void convert_sync_batch_norm(nn::Module& model, const std::shared_ptr<ProcessGro
 class SyncBatchNorm : public nn::BatchNorm2d {
  public:
   SyncBatchNorm(std::int64_t channels, const std::shared_ptr<ProcessGroup>& group,
-                const nn::BatchNormOptions& options = {});
+                const nn::BatchNorm2dOptions& options = {});
 };
 
 // The exchange that both of the above use, for code that calls batch_norm() itself. Null for a group of one rank.

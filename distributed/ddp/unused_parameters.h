@@ -1,6 +1,7 @@
 // Parameters that a backward pass does not reach.
 #pragma once
 
+#include <tandem/core/base/enum_names.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <cstddef>
@@ -21,3 +22,9 @@ enum class Unused {
 [[noreturn]] void fail_for_unused(ProcessGroup& group, const std::vector<std::string>& absent, std::size_t count);
 
 }  // namespace tandem::distributed
+
+template <>
+struct tandem::EnumNames<tandem::distributed::Unused> {
+  using U = distributed::Unused;
+  static constexpr NamedValue<U> all[] = {{"error", U::error}, {"zero", U::zero}, {"skip", U::skip}};
+};

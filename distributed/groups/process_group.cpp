@@ -139,6 +139,18 @@ std::vector<std::string> ProcessGroup::all_gather_strings(const std::string& min
   return result;
 }
 
+double ProcessGroup::sum(double mine, const std::string& name) { return reduced(mine, ReduceOp::sum, name); }
+
+double ProcessGroup::mean(double mine, const std::string& name) { return sum(mine, name) / size(); }
+
+double ProcessGroup::max(double mine, const std::string& name) { return reduced(mine, ReduceOp::max, name); }
+
+double ProcessGroup::reduced(double mine, ReduceOp op, const std::string& name) {
+  const auto number = Array::from(std::vector<double>{mine}, {1});
+  all_reduce(number, op, name)->wait();
+  return *number.data<double>();
+}
+
 void ProcessGroup::check_rank(const char* role, int rank) const {
   TANDEM_CHECK(rank >= 0 && rank < size(), role, " rank ", rank, " is not in this group of ", size());
 }

@@ -85,6 +85,14 @@ class ProcessGroup {
   std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
   std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
 
+  // One number made of the numbers that the ranks give: their sum, their mean (the sum divided by size()) and the
+  // largest of them. For figures such as counts and losses, in f64. Collective, like every operation: all ranks call
+  // the same function, in the same order. The call returns when the operation is done, with the same bits on every
+  // rank. The largest is undefined when a rank gives a NaN.
+  double sum(double mine, const std::string& name = {});
+  double mean(double mine, const std::string& name = {});
+  double max(double mine, const std::string& name = {});
+
   // A group of `ranks` of this one, in that order. Collective over all ranks of this group, which must give
   // the same list; null on those that are not in it.
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
@@ -106,6 +114,7 @@ class ProcessGroup {
  private:
   void check_rank(const char* role, int rank) const;
   void check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const;
+  double reduced(double mine, ReduceOp op, const std::string& name);
 };
 
 // `group`. Error when it is null; `who` needs it.

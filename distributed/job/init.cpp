@@ -94,20 +94,21 @@ namespace {
 
 std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
-  const bool on_gpus = options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
+  const bool on_gpus =
+      options.backend == GroupBackend::nccl || (options.backend == GroupBackend::automatic && !options.device.is_cpu());
   if (on_gpus) require_nccl();
   if (environment.world_size == 1) return local_group();
   environment.open_store = options.open_store;
   auto store = connect_store(environment, options.timeout);
   const auto observers = observers_of_job(environment, *store);
-  const auto connect = [&](const std::string& backend) {
+  const auto connect = [&](GroupBackend backend) {
     return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout, options.interface,
                                          backend, observers});
   };
   if (!on_gpus) return connect(options.backend);
   const Device device =
       options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
-  return with_nccl(connect("nccl"), device, environment.rank, observers);
+  return with_nccl(connect(GroupBackend::nccl), device, environment.rank, observers);
 }
 
 }  // namespace

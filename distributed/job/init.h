@@ -1,6 +1,7 @@
 // init: connects this process to the group of all ranks, by what the launcher told it.
 #pragma once
 
+#include <tandem/distributed/groups/group_backend.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/failure_report.h>
@@ -13,10 +14,8 @@
 namespace tandem::distributed {
 
 struct InitOptions {
-  // "gloo", "shm" and "mpi" communicate from host memory, and arrays on a GPU are copied through it. "nccl"
-  // communicates from GPUs, too. "auto" is nccl when `device` is a GPU, else shm where all ranks share a host, else
-  // gloo.
-  std::string backend = "auto";
+  // automatic is nccl when `device` is a GPU, else shm where all ranks share a host, else gloo.
+  GroupBackend backend = GroupBackend::automatic;
   // Where the ranks meet: "env://" (MASTER_ADDR and MASTER_PORT), "tcp://HOST:PORT" (rank 0 listens there) or
   // "file://PATH" (a file, or a folder for one, that all ranks can write to).
   std::string init_method = "env://";
@@ -26,7 +25,7 @@ struct InitOptions {
   // Lets any process join the store that rank 0 serves where the launcher serves none. Without it, a job on several
   // hosts must have a token (store_token.h).
   bool open_store = false;
-  // Where this rank computes. With backend "nccl" and the CPU here, gpu_of() chooses the GPU.
+  // Where this rank computes. With the backend nccl and the CPU here, gpu_of() chooses the GPU.
   Device device{};
   // Called on every rank once all have met, before init() returns. Empty: nothing is called.
   std::function<void(ProcessGroup&)> when_met{};

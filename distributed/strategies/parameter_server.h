@@ -17,7 +17,7 @@ std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedT
 //
 //   ParameterServer server(model, group, 2);    // every rank now holds rank 0's parameters and buffers
 //   std::optional<optim::SGD> optimizer;
-//   if (server.is_server()) optimizer.emplace(server.kept(), optim::SgdOptions{.lr = 0.1, .momentum = 0.9});
+//   if (server.is_server()) optimizer.emplace(server.kept(), optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
 //   model.zero_grad();
 //   loss(model(images), labels).backward();
 //   server.step([&] { optimizer->step(); });    // push gradients, update where the parameters live, pull parameters

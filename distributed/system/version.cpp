@@ -1,10 +1,8 @@
-#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/system/version.h>
 
 #include <fmt/format.h>
 
 #include <fstream>
-#include <iostream>
 #include <sstream>
 #include <string_view>
 
@@ -55,23 +53,6 @@ std::string version_text(const std::string& program) {
 #endif
   return fmt::format("{} {} (Tandem, commit {})\ndevices: {}\ntransports: {}\nprocessor: {}\nbuilt for: {}\n", program,
                      TANDEM_VERSION, TANDEM_COMMIT, devices, transports, processor(), built_for);
-}
-
-std::optional<int> answer_options(int argc, char** argv, const std::string& program, const std::string& usage,
-                                  int most_arguments) {
-  if (argc > 1 && std::string_view(argv[1]) == "--help") {
-    std::cout << usage << "\n";
-    flush_standard_output();
-    return 0;
-  }
-  if (argc > 1 && std::string_view(argv[1]) == "--version") {
-    std::cout << version_text(program);
-    flush_standard_output();
-    return 0;
-  }
-  if (argc <= 1 + most_arguments) return std::nullopt;
-  std::cerr << program << ": " << argv[1 + most_arguments] << ": unknown argument\n" << usage << "\n";
-  return 2;
 }
 
 }  // namespace tandem::distributed

@@ -1,3 +1,4 @@
+#include <tandem/core/ops.h>
 #include <tandem/distributed/training/losses.h>
 
 namespace tandem::distributed {

@@ -1,7 +1,7 @@
 // Losses: the losses of this rank's batches, added up over an epoch and over a step. The sums stay on the device.
 #pragma once
 
-#include <tandem/core/ops.h>
+#include <tandem/core/array/array.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/training/progress.h>
 

@@ -2,7 +2,8 @@
 // errors read alike.
 #pragma once
 
-#include <tandem/core/base/check.h>
+#include <tandem/core/base/enum_names.h>
+#include <tandem/distributed/job/program.h>
 
 #include <chrono>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -18,12 +20,6 @@ class App;
 }
 
 namespace tandem::distributed {
-
-// A wrong argument. run() prints the message and returns the exit code 2. The body may throw a UsageError, too: on all
-// ranks alike, and before it communicates with other ranks.
-struct UsageError : Error {
-  using Error::Error;
-};
 
 struct OptionRange {
   double min = std::numeric_limits<double>::lowest();
@@ -69,6 +65,14 @@ class OptionParser {
             const std::string& help);
   void choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
               std::function<void(const std::string&)> set, const std::string& help);
+  // One of the names of E's values (core/base/enum_names.h).
+  template <NamedEnum E>
+  void choice(const std::string& group, const std::string& name, E& value, const std::string& help) {
+    std::vector<std::string> names;
+    for (const auto& named : EnumNames<E>::all) names.emplace_back(named.name);
+    choice(
+        group, name, std::move(names), [&value](const std::string& given) { value = value_named<E>(given); }, help);
+  }
   // Arguments without an option before them, of which there must be one or more.
   void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
   // When the user gives it, `value` becomes the opposite.

@@ -11,17 +11,18 @@ namespace tandem::distributed {
 namespace {
 
 // UsageError when an option is given that the strategy lacks.
-void check_strategy(const std::string& strategy, const std::map<std::string, std::string>& given, DType dtype) {
-  static const std::map<std::string, std::vector<const char*>> lacks = {
-      {"dp", {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
-      {"ps", {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
-      {"ring", {"--compress"}}};
+void check_strategy(StrategyChoice strategy, const std::map<std::string, std::string>& given, DType dtype) {
+  static const std::map<StrategyChoice, std::vector<const char*>> lacks = {
+      {StrategyChoice::dp, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
+      {StrategyChoice::ps, {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
+      {StrategyChoice::ring, {"--compress"}}};
   const auto lacking = lacks.find(strategy);
   if (lacking == lacks.end()) return;
   for (const char* name : lacking->second)
     if (given.contains(name))
-      throw UsageError("--strategy " + strategy + " has no " + name + ": leave out one of the two");
-  if (strategy == "ps" && dtype == DType::f16)
+      throw UsageError(std::string("--strategy ") + name_of(strategy) + " has no " + name +
+                       ": leave out one of the two");
+  if (strategy == StrategyChoice::ps && dtype == DType::f16)
     throw UsageError(
         "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
 }

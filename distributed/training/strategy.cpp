@@ -31,11 +31,11 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
                    const DataParallel::Factory& make_replica)
     : options_(options),
       group_(std::move(group)),
-      ddp_(prepared(model, options, group_), group_, options.bucket_sizes(), options.unused) {
+      ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
   ddp_.set_communication_hook(options.communication_hook());
   // One server, whose state of the optimizers is the one that checkpoints have.
-  if (options.strategy == "ps") server_.emplace(model, group_, 1);
-  if (options.strategy != "dp") return;
+  if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
+  if (options.strategy != StrategyChoice::dp) return;
   if (!make_replica) require_no_replicas();
   replicas_.emplace(model, make_replica, replica_devices(options));
 }
@@ -45,14 +45,14 @@ Tensor Strategy::loss(const data::Batch& batch, const LossOf& loss_of) {
 }
 
 void Strategy::require_no_replicas() const {
-  if (options_.strategy == "dp")
+  if (options_.strategy == StrategyChoice::dp)
     throw UsageError("--strategy dp: " + options_.program() +
                      " does not say how to make a replica of its model and how to compute its loss: docs/trainer.md");
 }
 
 std::string Strategy::text() const {
-  if (options_.strategy == "ddp") return "";
-  return "strategy " + options_.strategy +
+  if (options_.strategy == StrategyChoice::ddp) return "";
+  return std::string("strategy ") + name_of(options_.strategy) +
          (replicas_ ? ": " + counted(replicas_->replicas(), "replica") + " of the model, a thread each" : "") +
          (server_ ? ": rank 0 has the parameters and the optimizer" : "");
 }

@@ -83,12 +83,8 @@ void TrainingOptions::add_shared_options() {
 
 void TrainingOptions::add_process_options(const std::string& shared) {
   OptionParser& p = *parser_;
-  p.choice(
-      shared, "--device", {"auto", "cpu", "cuda"}, [this](const std::string& v) { device_name = v; },
-      "where to compute (auto)");
-  p.choice(
-      shared, "--backend", {"auto", "gloo", "shm", "mpi", "nccl"}, [this](const std::string& v) { backend = v; },
-      "how the processes communicate (auto)");
+  p.choice(shared, "--device", device_choice, "where to compute (auto)");
+  p.choice(shared, "--backend", backend, "how the processes communicate (auto)");
   p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
              try {
@@ -134,18 +130,9 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)", {.min = 1, .max = 1e9});
   p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
            {.min = 1e-6, .max = 1e6});
-  p.choice(
-      shared, "--unused", {"error", "zero", "skip"},
-      [this](const std::string& v) {
-        unused = v == "zero" ? Unused::zero : v == "skip" ? Unused::skip : Unused::error;
-      },
-      "what parameters without gradient are (error)");
-  p.choice(
-      shared, "--compress", {"none", "bf16", "f16", "fp16", "powersgd"},
-      [this](const std::string& v) { compress = v == "fp16" ? "f16" : v; }, "gradients on their way (none)");
-  p.choice(
-      shared, "--strategy", {"ddp", "dp", "ps", "ring"}, [this](const std::string& v) { strategy = v; },
-      "who averages gradients: docs/strategies.md (ddp)");
+  p.choice(shared, "--unused", unused, "what parameters without gradient are (error)");
+  p.choice(shared, "--compress", compress, "gradients on their way (none)");
+  p.choice(shared, "--strategy", strategy, "who averages gradients: docs/strategies.md (ddp)");
   p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
@@ -198,9 +185,9 @@ void TrainingOptions::divide_threads(ProcessGroup& group) const {
 }
 
 void TrainingOptions::choose_device(Environment environment) {
-  if (device_name == "cpu") return;
+  if (device_choice == DeviceChoice::cpu) return;
   environment.local_rank = static_cast<int>(local_rank);
-  const bool is_auto = device_name == "auto";
+  const bool is_auto = device_choice == DeviceChoice::automatic;
   try {
     device_ = find_gpu(environment, is_auto);
     return;
@@ -239,7 +226,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     set_exact_convolutions(exact_convolutions);
     if (deterministic) set_tf32(false, false);
     choose_device(environment);
-    if (strategy == "dp" && environment.world_size > 1)
+    if (strategy == StrategyChoice::dp && environment.world_size > 1)
       throw UsageError("--strategy dp: its threads are in one process, and this job has " +
                        std::to_string(environment.world_size) + ": start one, or take --strategy ddp");
     // A Trainer starts the trace of some steps.
@@ -275,10 +262,13 @@ std::string TrainingOptions::profile_of(int rank, int size) const {
 }
 
 CommunicationHook TrainingOptions::communication_hook() const {
-  if (strategy == "ring") return ring_hook();
-  if (compress == "bf16") return compress_hook(DType::bf16);
-  if (compress == "f16") return compress_hook(DType::f16);
-  if (compress == "powersgd") return powersgd_hook({.seed = seed});
+  if (strategy == StrategyChoice::ring) return ring_hook();
+  switch (compress) {
+    case Compression::none: break;
+    case Compression::bf16: return compress_hook(DType::bf16);
+    case Compression::f16: return compress_hook(DType::f16);
+    case Compression::powersgd: return powersgd_hook({.seed = seed});
+  }
   return nullptr;
 }
 

@@ -7,6 +7,7 @@
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/reducer.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/training/choices.h>
 #include <tandem/distributed/training/option_parser.h>
 
 #include <chrono>
@@ -63,13 +64,13 @@ class TrainingOptions {
   //   0  the body has returned, or the user asked for --help or --version
   //   1  the body threw. The message goes to stderr, after the rank if there are several, and to the launcher.
   //   128 + the signal, 0 for SIGUSR1: the body threw StoppedBySignal
-  //   2  a UsageError. Its message names the option, what was given and what is allowed. One process of each host
-  //      prints it.
+  //   2  a UsageError. One process of each host prints its message. `body` may throw one, too: on all ranks alike, and
+  //      before it communicates with other ranks.
   int run(int argc, const char* const* argv, const std::function<void()>& body);
 
   // The values of the shared options: what the user gave, or the default.
-  std::string device_name = "auto";
-  std::string backend = "auto";
+  DeviceChoice device_choice = DeviceChoice::automatic;
+  GroupBackend backend = GroupBackend::automatic;
   std::string init_method = "env://";
   std::int64_t local_rank = 0;  // the launcher's LOCAL_RANK wins
   double timeout = 300;         // seconds: the longest wait for a peer
@@ -90,10 +91,10 @@ class TrainingOptions {
   std::int64_t accumulate = 1;                            // batches of an optimizer step
   double bucket_cap_mb = 25;                              // MiB; PyTorch's default
   Unused unused = Unused::error;
-  std::string compress = "none";
-  std::string strategy = "ddp";  // docs/strategies.md
-  bool sync_bn = false;          // a Trainer converts the batch norms
-  std::string checkpoint;        // a folder; empty: none
+  Compression compress = Compression::none;
+  StrategyChoice strategy = StrategyChoice::ddp;
+  bool sync_bn = false;    // a Trainer converts the batch norms
+  std::string checkpoint;  // a folder; empty: none
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
@@ -125,7 +126,7 @@ class TrainingOptions {
   // with --accumulate, because the steps differ; with f16, because each step reads whether its gradients overflowed;
   // and with another --strategy than ddp, because the host waits for its messages.
   Device graph_device() const {
-    return graph && accumulate == 1 && dtype != DType::f16 && strategy == "ddp" ? device_ : Device{};
+    return graph && accumulate == 1 && dtype != DType::f16 && strategy == StrategyChoice::ddp ? device_ : Device{};
   }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;

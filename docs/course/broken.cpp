@@ -23,7 +23,7 @@ Tensor batch_of(int rank) {
 
 // Each rank starts the buckets in the order in which they are full there, and the orders differ.
 void order(const Group& group) {
-  const Array bucket_0 = ops::zeros({1000}), bucket_1 = ops::zeros({10});
+  const Array bucket_0 = zeros({1000}), bucket_1 = zeros({10});
   const bool first = group->rank() == 0;
   const auto a = group->all_reduce(first ? bucket_0 : bucket_1, ReduceOp::mean, first ? "bucket 0" : "bucket 1");
   const auto b = group->all_reduce(first ? bucket_1 : bucket_0, ReduceOp::mean, first ? "bucket 1" : "bucket 0");

@@ -128,7 +128,7 @@ void ResNetFeatures::draw_convolutions() {
 }
 
 ResNetFeatures::Stages ResNetFeatures::stages(const Tensor& x) {
-  Tensor y = max_pool2d(batch_norm_relu(*bn1_, (*conv1_)(x)), {.kernel_size = 3, .stride = Extent(2), .padding = 1});
+  Tensor y = max_pool2d(batch_norm_relu(*bn1_, (*conv1_)(x)), 3, {.stride = Extent(2), .padding = 1});
   y = (*layers_[1])((*layers_[0])(y));
   Stages stages;
   stages.layer3 = (*layers_[2])(y);

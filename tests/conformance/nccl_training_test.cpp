@@ -53,7 +53,7 @@ class SmallNetwork : public nn::Module {
 
 std::vector<float> train(const Group& group, Device device) {
   SmallNetwork model(device, 10 * group->rank());  // only rank 0's numbers count
-  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
   for (int step = 0; step < 4; ++step) {
     const Tensor y = ddp(Tensor(noise_array({12, 5}, 100 * step + group->rank(), device)));
     model.zero_grad();

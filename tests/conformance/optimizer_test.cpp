@@ -75,8 +75,8 @@ TEST(CudaOptimizer, EveryRuleIsTheCpus) {
 
 TEST(CudaOptimizer, OptionsReachARecordedStep) {
   const optim::NamedOption decay{"weight_decay", 0.1};
-  expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{}, {decay});
-  expect_options_reach_a_recorded_step<optim::SGD>(optim::SgdOptions{.momentum = 0.9},
+  expect_options_reach_a_recorded_step<optim::SGD>(optim::SGDOptions{}, {decay});
+  expect_options_reach_a_recorded_step<optim::SGD>(optim::SGDOptions{.momentum = 0.9},
                                                    {decay, {"momentum", 0.5}, {"nesterov", true}});
   expect_options_reach_a_recorded_step<optim::Adam>(optim::AdamOptions{}, {decay, {"betas", std::array{0.8, 0.9}}});
   expect_options_reach_a_recorded_step<optim::AdamW>(optim::AdamWOptions{.amsgrad = true}, {decay, {"maximize", true}});

@@ -54,7 +54,7 @@ TEST(CudaSegmentation, TheWholeStepOfDeepLabIsRecorded) {
   auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
   model.to(gpu);
   optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
-  const CrossEntropyOptions ignoring{.ignore_index = 255};
+  const CrossEntropyLossOptions ignoring{.ignore_index = 255};
 #ifdef TANDEM_EMULATED_CUDA
   emulation::driver().log.clear();
 #endif

@@ -79,7 +79,7 @@ void resume(const TrainingState& saved) {
     fuzz::expect_at_most_an_error([&] { generator.set_state(text_of(entry.array)); });
   generator.normal();
 
-  nn::Linear model(2, 1, false);
+  nn::Linear model(2, 1, {.bias = false});
   optim::AdamW optimizer(model.parameters(), {});
   optim::GradScaler scaler;
   DistributedDataParallel ddp(model, local_group());

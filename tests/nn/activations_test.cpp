@@ -50,7 +50,7 @@ TEST(Activations, PReLULearnsItsSlope) {
 
 TEST(Activations, InPlaceOnesWriteOverTheirInput) {
   const Tensor x(testing::array_of({-1, 0, 2}));
-  nn::ReLU relu(true);
+  nn::ReLU relu({.inplace = true});
   EXPECT_EQ(relu(x).value().raw(), x.value().raw());
   EXPECT_EQ(x.value().to_vector<float>(), (std::vector<float>{0, 0, 2}));
 }

@@ -27,7 +27,7 @@ TEST(Embedding, StartsFromPyTorchsNumbers) {
 }
 
 TEST(Embedding, LooksUpAndLearns) {
-  nn::Embedding table(5, 3, -4);
+  nn::Embedding table(5, 3, {.padding_idx = -4});
   EXPECT_EQ(table.parameters().at(0).name, "weight");
   EXPECT_EQ(table.weight.value().select(0, 1).to_vector<float>(), (std::vector<float>{0, 0, 0}));
   const Array index = Array::from(std::vector<std::int64_t>{1, 4, 4, 0}, {2, 2});
@@ -38,7 +38,7 @@ TEST(Embedding, LooksUpAndLearns) {
   y.backward({.gradient = counting({2, 2, 3})});
   EXPECT_EQ(table.weight.grad().to_vector<float>(),
             (std::vector<float>{9, 10, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 11, 13}));
-  EXPECT_ERROR(nn::Embedding(5, 3, 5), "padding_idx 5", "5 rows");
+  EXPECT_ERROR(nn::Embedding(5, 3, {.padding_idx = 5}), "padding_idx 5", "5 rows");
   EXPECT_ERROR(nn::Embedding(0, 3), "positive");
   EXPECT_ERROR(table(counting({2})), "embedding", "i64 or i32", "f32");
 }

@@ -112,12 +112,12 @@ TEST(Module, LayersRefuseNonsense) {
 }
 
 TEST(Module, LayersWithoutBias) {
-  const nn::Linear linear(4, 3, false);
+  const nn::Linear linear(4, 3, {.bias = false});
   EXPECT_EQ(names_of(linear.parameters()), (Names{"weight"}));
   const nn::Conv2d conv(2, 3, {3, 5}, {.bias = false});
   EXPECT_EQ(names_of(conv.parameters()), (Names{"weight"}));
   EXPECT_EQ(conv.weight.shape(), (Shape{3, 2, 3, 5}));
-  EXPECT_EQ(nn::Linear(4, 3, false)(Tensor(counting({2, 4}))).shape(), (Shape{2, 3}));
+  EXPECT_EQ(nn::Linear(4, 3, {.bias = false})(Tensor(counting({2, 4}))).shape(), (Shape{2, 3}));
   EXPECT_EQ(nn::Conv2d(2, 3, 3, {.bias = false})(Tensor(counting({1, 2, 4, 4}))).shape(), (Shape{1, 3, 2, 2}));
 }
 
@@ -331,7 +331,11 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
     for (const Shape& shape : {Shape{3, 16, 6, 6}, Shape{2, 16, 7, 5}}) {
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU()}; }, training, shape);
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2)}; }, training, shape);
-      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2)}; }, training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, {.stride = 2})};
+          },
+          training, shape);
       expect_equal_to_steps(
           [] {
             return Sequential{ReLU(), BatchNorm2d(16), ReLU(), BatchNorm2d(16)};
@@ -339,11 +343,27 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
           training, shape);
       // Pooling goes first.
       expect_equal_to_steps([] { return Sequential{ReLU(), MaxPool2d(2)}; }, training, shape);
-      expect_equal_to_steps([] { return Sequential{ReLU(), MaxPool2d(3, 2, 1), ReLU()}; }, training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{ReLU(), MaxPool2d(3, {.stride = 2, .padding = 1}), ReLU()};
+          },
+          training, shape);
       // What does not fuse: other pools, other orders.
-      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, 2, 1)}; }, training, shape);
-      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 1)}; }, training, shape);
-      expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, 2, 1)}; }, training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, {.stride = 2, .padding = 1})};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, {.stride = 1})};
+          },
+          training, shape);
+      expect_equal_to_steps(
+          [] {
+            return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(2, {.stride = 2, .padding = 1})};
+          },
+          training, shape);
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16), MaxPool2d(2), ReLU()}; }, training, shape);
       expect_equal_to_steps([] { return Sequential{BatchNorm2d(16)}; }, training, shape);
     }
@@ -353,9 +373,9 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
 TEST(Sequential, PoolsAfterReluWhereTheOrderMatters) {
   using nn::MaxPool2d, nn::ReLU, nn::Sequential;
   // A window of padding alone holds -infinity, which ReLU would make 0.
-  Sequential padded{ReLU(), MaxPool2d(Extent(1, 2), 1, Extent(0, 1), Extent(1, 7))};
+  Sequential padded{ReLU(), MaxPool2d(Extent(1, 2), {.stride = 1, .padding = Extent(0, 1), .dilation = Extent(1, 7)})};
   EXPECT_EQ(padded(image({1, 1, 1, 6})).item(), -INFINITY);
-  Sequential in_place{ReLU(true), MaxPool2d(2)};
+  Sequential in_place{ReLU({.inplace = true}), MaxPool2d(2)};
   const Tensor x(ops::full({1, 1, 2, 2}, -1));
   in_place(x);
   EXPECT_EQ(x.value().to_vector<float>(), (std::vector<float>{0, 0, 0, 0}));
@@ -382,6 +402,23 @@ TEST(Init, UniformStaysInItsBounds) {
   }
   EXPECT_EQ(nn::init::fan_in({16, 3, 5, 5}), 75);
   EXPECT_EQ(nn::init::fan_in({10, 1568}), 1568);
+}
+
+template <class... Layers>
+constexpr bool are_assignable = (std::is_move_assignable_v<Layers> && ...);
+
+// A layer that is a member can take the place of another: no layer has a member that never changes.
+TEST(Module, LayersCanBeAssigned) {
+  static_assert(are_assignable<nn::MaxPool2d, nn::MaxPool1d, nn::AvgPool2d, nn::AvgPool1d, nn::AdaptiveAvgPool2d,
+                               nn::AdaptiveAvgPool1d, nn::AdaptiveMaxPool2d, nn::Flatten, nn::Unflatten>);
+  static_assert(are_assignable<nn::Linear, nn::Conv2d, nn::BatchNorm2d, nn::ReLU, nn::Sequential>);
+  nn::MaxPool2d pool(2);
+  pool = nn::MaxPool2d(3, {.stride = 1, .padding = 1});
+  EXPECT_EQ(pool(Tensor(counting({1, 1, 4, 4}))).shape(), (Shape{1, 1, 4, 4}));
+  nn::Linear linear(2, 3);
+  linear = nn::Linear(5, 3, {.bias = false});
+  ASSERT_EQ(linear.parameters().size(), 1u);
+  EXPECT_TRUE(linear.parameters()[0].tensor.same_as(linear.weight));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(Printing, Tensor) {
 
 TEST(Printing, ModuleTree) {
   EXPECT_EQ(text(nn::Linear(784, 10)), "Linear(in=784, out=10)");
-  EXPECT_EQ(text(nn::Linear(784, 10, false)), "Linear(in=784, out=10, without bias)");
+  EXPECT_EQ(text(nn::Linear(784, 10, {.bias = false})), "Linear(in=784, out=10, without bias)");
   EXPECT_EQ(text(nn::BatchNorm2d(3, {.affine = false, .track_running_stats = false})), "BatchNorm2d(3)");
   EXPECT_EQ(text(nn::Conv2d(3, 8, {3, 5}, {.stride = 2, .dilation = 2, .bias = false})),
             "Conv2d(3, 8, kernel 3x5, stride 2x2, dilation 2x2, without bias)");

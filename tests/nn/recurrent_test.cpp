@@ -21,8 +21,8 @@ namespace {
 
 using nn::GRU;
 using nn::LSTM;
+using nn::LSTMOptions;
 using nn::RecurrentLayer;
-using nn::RecurrentOptions;
 using nn::RNN;
 using testing::expect_close;
 using testing::expect_same;
@@ -36,17 +36,17 @@ constexpr std::int64_t input_size = 4, hidden_size = 6;
 
 const Names kinds{"rnn_tanh", "rnn_relu", "lstm", "gru"};
 
-std::unique_ptr<RecurrentLayer> make(const std::string& kind, const RecurrentOptions& o = {}) {
+std::unique_ptr<RecurrentLayer> make(const std::string& kind, const LSTMOptions& o = {}) {
   if (kind == "lstm") return std::make_unique<LSTM>(input_size, hidden_size, o);
   if (kind == "gru") return std::make_unique<GRU>(input_size, hidden_size, o);
-  const auto nonlinearity = kind == "rnn_relu" ? nn::RNNOptions::relu : nn::RNNOptions::tanh;
+  const auto nonlinearity = kind == "rnn_relu" ? nn::RNNNonlinearity::relu : nn::RNNNonlinearity::tanh;
   const nn::RNNOptions options{o.num_layers, nonlinearity, o.bias, o.batch_first, o.dropout, o.bidirectional};
   return std::make_unique<RNN>(input_size, hidden_size, options);
 }
 
 std::unique_ptr<RecurrentLayer> make(const nlohmann::json& c) {
   const auto& given = c.at("options");
-  RecurrentOptions options;
+  LSTMOptions options;
   options.num_layers = given.value("num_layers", options.num_layers);
   options.bias = given.value("bias", options.bias);
   options.batch_first = given.value("batch_first", options.batch_first);
@@ -214,12 +214,11 @@ TEST(Recurrent, IsAModule) {
   EXPECT_EQ(seen, (Shape{5, 3, hidden_size}));
 
   EXPECT_EQ(gru.describe(), "GRU(in=4, hidden=6)");
-  const RecurrentOptions all{
-      .num_layers = 2, .bias = false, .batch_first = true, .dropout = 0.25, .bidirectional = true};
+  const LSTMOptions all{.num_layers = 2, .bias = false, .batch_first = true, .dropout = 0.25, .bidirectional = true};
   EXPECT_EQ(LSTM(3, 5, all).describe(),
             "LSTM(in=3, hidden=5, 2 layers, bidirectional, batch first, dropout 0.25, without bias)");
   EXPECT_EQ(RNN(3, 5).describe(), "RNN(in=3, hidden=5)");
-  EXPECT_EQ(RNN(3, 5, {.nonlinearity = nn::RNNOptions::relu}).describe(), "RNN(in=3, hidden=5, relu)");
+  EXPECT_EQ(RNN(3, 5, {.nonlinearity = nn::RNNNonlinearity::relu}).describe(), "RNN(in=3, hidden=5, relu)");
 }
 
 TEST(Recurrent, CellsAreTheParameters) {

@@ -64,10 +64,10 @@ TEST(Convolutions, RefuseNonsense) {
 TEST(Pooling, HasPyTorchsShapesAndDefaults) {
   const Tensor image(counting({2, 4, 9, 8})), signal(counting({2, 4, 9}));
   EXPECT_EQ(nn::MaxPool2d(2)(image).shape(), (Shape{2, 4, 4, 4}));
-  EXPECT_EQ(nn::MaxPool2d(3, 2, 0, 1, true)(image).shape(), (Shape{2, 4, 4, 4}));
+  EXPECT_EQ(nn::MaxPool2d(3, {.stride = 2, .ceil_mode = true})(image).shape(), (Shape{2, 4, 4, 4}));
   EXPECT_EQ(nn::MaxPool1d(2)(signal).shape(), (Shape{2, 4, 4}));
   EXPECT_EQ(nn::AvgPool2d(Extent(2, 4))(image).shape(), (Shape{2, 4, 4, 2}));
-  EXPECT_EQ(nn::AvgPool1d(3, 1)(signal).shape(), (Shape{2, 4, 7}));
+  EXPECT_EQ(nn::AvgPool1d(3, {.stride = 1})(signal).shape(), (Shape{2, 4, 7}));
   EXPECT_EQ(nn::AdaptiveAvgPool2d({keep_size, 3})(image).shape(), (Shape{2, 4, 9, 3}));
   EXPECT_EQ(nn::AdaptiveAvgPool1d(5)(signal).shape(), (Shape{2, 4, 5}));
   EXPECT_EQ(nn::AdaptiveMaxPool2d(1)(image).shape(), (Shape{2, 4, 1, 1}));

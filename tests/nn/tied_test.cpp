@@ -23,7 +23,7 @@ using testing::names_of;
 
 struct Tied : nn::Module {
   nn::Embedding& embedding = add("embedding", nn::Embedding(5, 3));
-  nn::Linear& head = add("head", nn::Linear(3, 5, false));
+  nn::Linear& head = add("head", nn::Linear(3, 5, {.bias = false}));
   Tied() { tie(head.weight, embedding.weight); }
   Tensor forward(const Tensor& index) override { return head(embedding(index)); }
 };

@@ -49,7 +49,7 @@ std::vector<Row> attention_rows() {
       {.op = "scaled_dot_product_attention",
        .function =
            [](Call& c) {
-             AttentionOptions options{.attn_mask = c.optional(3)};
+             ScaledDotProductAttentionOptions options{.attn_mask = c.optional(3)};
              if (c.has("is_causal")) options.is_causal = c.get<bool>("is_causal");
              if (c.has("scale")) options.scale = c.get<double>("scale");
              return scaled_dot_product_attention(c.in[0], c.in[1], c.in[2], options);

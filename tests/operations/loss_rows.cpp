@@ -40,10 +40,6 @@ Tensor in_common_shape(const Call& c, int i) {
 Tensor input_of(const Call& c) { return in_common_shape(c, 0); }
 Tensor target_of(const Call& c) { return in_common_shape(c, 1); }
 
-BinaryCrossEntropyOptions binary_options(const Call& c) {
-  return {array_of(c, "weight"), reduction_of(c), array_of(c, "pos_weight")};
-}
-
 }  // namespace
 
 std::vector<Row> loss_rows() {
@@ -53,7 +49,7 @@ std::vector<Row> loss_rows() {
       {"softmax", [](Call& c) { return softmax(c.in[0], c.get<std::int64_t>("dim")); }},
       {"log_softmax", [](Call& c) { return log_softmax(c.in[0], c.get<std::int64_t>("dim")); }},
       {.op = "cross_entropy",
-       .function = [](Call& c) { return cross_entropy(c.in[0], c.in[1], class_options<CrossEntropyOptions>(c)); },
+       .function = [](Call& c) { return cross_entropy(c.in[0], c.in[1], class_options<CrossEntropyLossOptions>(c)); },
        .tolerance = logarithm,
        .keeps_dtype = false},
       {.op = "nll_loss",
@@ -79,11 +75,18 @@ std::vector<Row> loss_rows() {
            },
        .is_fuzzed = false},
       {.op = "binary_cross_entropy_with_logits",
-       .function = [](Call& c) { return binary_cross_entropy_with_logits(c.in[0], c.in[1], binary_options(c)); },
+       .function =
+           [](Call& c) {
+             return binary_cross_entropy_with_logits(
+                 c.in[0], c.in[1], {array_of(c, "weight"), reduction_of(c), array_of(c, "pos_weight")});
+           },
        .tolerance = logarithm,
        .low_tolerance = 8},
       {.op = "binary_cross_entropy",
-       .function = [](Call& c) { return binary_cross_entropy(c.in[0], c.in[1], binary_options(c)); },
+       .function =
+           [](Call& c) {
+             return binary_cross_entropy(c.in[0], c.in[1], {array_of(c, "weight"), reduction_of(c)});
+           },
        .tolerance = logarithm,
        .low_tolerance = 8},
       {.op = "kl_div",

@@ -14,7 +14,6 @@ Tensor normalise(Call& c, BatchNormFusion fusion) {
   return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion, adds ? c.in[1] : Tensor());
 }
 
-const MaxPoolOptions two_by_two{.kernel_size = 2};
 // The last `dims` dimensions of the input.
 Shape last_dims(const Call& c) {
   const Shape& shape = c.in[0].shape();
@@ -53,11 +52,11 @@ std::vector<Row> norm_rows() {
        .low_inputs = 1},
       // Not in 16 bits: rounding between the steps makes equals of unequal values, and another one becomes the maximum.
       {.op = "batch_norm_relu_max_pool2d",
-       .function = [](Call& c) { return max_pool2d(relu(normalise(c, {})), two_by_two); },
+       .function = [](Call& c) { return max_pool2d(relu(normalise(c, {})), 2); },
        .variant = "in_steps",
        .low_inputs = 0},
       {.op = "batch_norm_relu_max_pool2d",
-       .function = [](Call& c) { return max_pool2d(normalise(c, {.relu = true}), two_by_two); },
+       .function = [](Call& c) { return max_pool2d(normalise(c, {.relu = true}), 2); },
        .variant = "pool_apart",
        .low_inputs = 0},
       {.op = "batch_norm_untracked",

@@ -17,11 +17,13 @@ std::vector<Row> sort_rows() {
   return {
       {"sort",
        [](Call& c) {
-         return with_indices(c, sort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true));
+         return with_indices(c, sort(c.in.at(0), c.get<std::int64_t>("dim"),
+                                     {.descending = c.get<bool>("descending"), .stable = true}));
        }},
       {"argsort",
        [](Call& c) -> Tensor {
-         return argsort(c.in.at(0), c.get<std::int64_t>("dim"), c.get<bool>("descending"), true);
+         return argsort(c.in.at(0), c.get<std::int64_t>("dim"),
+                        {.descending = c.get<bool>("descending"), .stable = true});
        }},
       {"median",
        [](Call& c) {
@@ -30,8 +32,8 @@ std::vector<Row> sort_rows() {
        }},
       {"topk",
        [](Call& c) {
-         return with_indices(
-             c, topk(c.in.at(0), c.get<std::int64_t>("k"), c.get<std::int64_t>("dim"), c.get<bool>("largest")));
+         return with_indices(c, topk(c.in.at(0), c.get<std::int64_t>("k"), c.get<std::int64_t>("dim"),
+                                     {.largest = c.get<bool>("largest")}));
        }},
   };
 }

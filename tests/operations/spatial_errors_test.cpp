@@ -42,14 +42,14 @@ TEST(SpatialErrors, TransposedConvolutions) {
 
 TEST(SpatialErrors, Pools) {
   const Tensor x(counting({2, 4, 5, 6}));
-  EXPECT_ERROR(avg_pool2d(x, {.kernel_size = 2, .padding = 2}), "avg_pool2d", "padding 2x2", "kernel 2x2");
-  EXPECT_ERROR(avg_pool2d(x, {.kernel_size = 2, .divisor_override = 0}), "divisor_override");
-  EXPECT_ERROR(avg_pool2d(x, {.kernel_size = 7}), "(2, 4, 5, 6)", "smaller than the kernel 7x7");
-  EXPECT_ERROR(max_pool2d(x, {.kernel_size = 2, .stride = 0}), "max_pool2d", "stride 0x0");
-  EXPECT_ERROR(max_pool1d(x, {.kernel_size = 2}), "max_pool1d", "(N, C, L)", "(2, 4, 5, 6)");
+  EXPECT_ERROR(avg_pool2d(x, 2, {.padding = 2}), "avg_pool2d", "padding 2x2", "kernel 2x2");
+  EXPECT_ERROR(avg_pool2d(x, 2, {.divisor_override = 0}), "divisor_override");
+  EXPECT_ERROR(avg_pool2d(x, 7), "(2, 4, 5, 6)", "smaller than the kernel 7x7");
+  EXPECT_ERROR(max_pool2d(x, 2, {.stride = 0}), "max_pool2d", "stride 0x0");
+  EXPECT_ERROR(max_pool1d(x, 2), "max_pool1d", "(N, C, L)", "(2, 4, 5, 6)");
   EXPECT_ERROR(adaptive_avg_pool2d(Tensor(counting({2, 0, 5, 6})), 2), "adaptive_avg_pool2d", "(2, 0, 5, 6)");
   EXPECT_ERROR(adaptive_max_pool2d(Tensor(counting({2, 3, 0, 6})), 2), "adaptive_max_pool2d", "no pixels");
-  EXPECT_ERROR(avg_pool2d(Tensor(counting({2, 4, 5, 6}, DType::i64)), {.kernel_size = 2}), "floating", "i64");
+  EXPECT_ERROR(avg_pool2d(Tensor(counting({2, 4, 5, 6}, DType::i64)), 2), "floating", "i64");
 }
 
 TEST(SpatialErrors, Interpolate) {

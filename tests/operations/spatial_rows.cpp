@@ -33,28 +33,26 @@ Tensor transposed(Call& c) {
             .dilation = extent_of(c, "dilation", 1)});
 }
 
-MaxPoolOptions max_pool_options(Call& c) {
-  return {.kernel_size = extent_of(c, "kernel", 1),
-          .stride = extent_of(c, "stride", 1),
+MaxPool2dOptions max_pool_options(Call& c) {
+  return {.stride = extent_of(c, "stride", 1),
           .padding = extent_of(c, "padding", 0),
           .dilation = extent_of(c, "dilation", 1),
           .ceil_mode = c.has("ceil_mode") && c.get<bool>("ceil_mode")};
 }
-template <Tensor (*f)(const Tensor&, const MaxPoolOptions&)>
+template <Tensor (*f)(const Tensor&, Extent, const MaxPool2dOptions&)>
 Tensor max_pool(Call& c) {
-  return f(c.in[0], max_pool_options(c));
+  return f(c.in[0], extent_of(c, "kernel", 1), max_pool_options(c));
 }
 
-template <Tensor (*f)(const Tensor&, const AvgPoolOptions&)>
+template <Tensor (*f)(const Tensor&, Extent, const AvgPool2dOptions&)>
 Tensor avg_pool(Call& c) {
-  AvgPoolOptions options{.kernel_size = extent_of(c, "kernel", 1),
-                         .stride = extent_of(c, "stride", 1),
-                         .padding = extent_of(c, "padding", 0),
-                         .ceil_mode = c.get<bool>("ceil_mode"),
-                         .count_include_pad = c.get<bool>("count_include_pad")};
+  AvgPool2dOptions options{.stride = extent_of(c, "stride", 1),
+                           .padding = extent_of(c, "padding", 0),
+                           .ceil_mode = c.get<bool>("ceil_mode"),
+                           .count_include_pad = c.get<bool>("count_include_pad")};
   if (c.has("divisor") && c.get<std::int64_t>("divisor") != 0)
     options.divisor_override = c.get<std::int64_t>("divisor");
-  return f(c.in[0], options);
+  return f(c.in[0], extent_of(c, "kernel", 1), options);
 }
 
 Tensor interpolated(Call& c) {
@@ -77,7 +75,8 @@ std::vector<Row> spatial_rows() {
       {"max_pool2d", max_pool<max_pool2d>},
       {"max_pool2d_with_indices",
        [](Call& c) {
-         const ValuesAndIndices found = max_pool2d_with_indices(c.in[0], max_pool_options(c));
+         const ValuesAndIndices found =
+             max_pool2d_with_indices(c.in[0], extent_of(c, "kernel", 1), max_pool_options(c));
          c.more = {found.indices};
          return found.values;
        }},

@@ -22,7 +22,7 @@ namespace {
 Tensor parameter() { return Tensor(ones({2, 3}), true); }
 
 TEST(OptimizerErrors, ParametersThatAreNone) {
-  EXPECT_ERROR(SGD(std::vector<SgdGroup>{}), "SGD", "at least one group");
+  EXPECT_ERROR(SGD(std::vector<SGDGroup>{}), "SGD", "at least one group");
   EXPECT_ERROR(SGD({{"a", Tensor()}}, {}), "SGD", "parameter a", "undefined");
   EXPECT_ERROR(SGD({{"a", parameter()}, {"b", parameter() * 2}}, {}), "SGD", "parameter b", "not a leaf");
 }

@@ -22,7 +22,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parame
 
 inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind, std::vector<NamedTensor> parameters,
                                                         const nlohmann::json& options) {
-  if (kind == "SGD") return make_optimizer<optim::SGD, optim::SgdOptions>(std::move(parameters), options);
+  if (kind == "SGD") return make_optimizer<optim::SGD, optim::SGDOptions>(std::move(parameters), options);
   if (kind == "Adam") return make_optimizer<optim::Adam, optim::AdamOptions>(std::move(parameters), options);
   if (kind == "AdamW") return make_optimizer<optim::AdamW, optim::AdamWOptions>(std::move(parameters), options);
   if (kind == "RMSprop") return make_optimizer<optim::RMSprop, optim::RMSpropOptions>(std::move(parameters), options);

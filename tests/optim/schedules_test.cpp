@@ -25,7 +25,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::vector<double>& lrs, const 
   const auto p = [] { return std::vector<NamedTensor>{{"p", Tensor(ops::zeros({1}), true)}}; };
   if (kind == "SGD")
     return std::make_unique<SGD>(
-        std::vector<SgdGroup>{{p(), {.lr = lrs[0], .momentum = 0.9}}, {p(), {.lr = lrs[1], .momentum = 0.9}}});
+        std::vector<SGDGroup>{{p(), {.lr = lrs[0], .momentum = 0.9}}, {p(), {.lr = lrs[1], .momentum = 0.9}}});
   return std::make_unique<Adam>(std::vector<AdamGroup>{{p(), {.lr = lrs[0]}}, {p(), {.lr = lrs[1]}}});
 }
 

@@ -15,8 +15,8 @@ namespace tandem {
 namespace {
 
 using optim::SGD;
-using optim::SgdGroup;
-using optim::SgdOptions;
+using optim::SGDGroup;
+using optim::SGDOptions;
 using testing::array_of;
 using testing::expect_same;
 using Floats = std::vector<float>;
@@ -24,7 +24,7 @@ using Floats = std::vector<float>;
 Tensor parameter(const Floats& values) { return Tensor(array_of(values), true); }
 Floats values_of(const Tensor& t) { return t.value().to_vector<float>(); }
 
-SgdOptions options_of(const nlohmann::json& json) {
+SGDOptions options_of(const nlohmann::json& json) {
   return {.lr = json.at("lr"),
           .momentum = json.value("momentum", 0.0),
           .dampening = json.value("dampening", 0.0),
@@ -101,7 +101,7 @@ TEST(Sgd, ParametersOutliveTheOptimizer) {
 
 TEST(Sgd, GroupsHaveOptionsOfTheirOwn) {
   const Tensor a = parameter({1}), b = parameter({1}), c = parameter({1});
-  SGD sgd({SgdGroup{{{"a", a}}, {.lr = 1}}, SgdGroup{{{"b", b}, {"c", c}}, {.lr = 0.5, .weight_decay = 1}}});
+  SGD sgd({SGDGroup{{{"a", a}}, {.lr = 1}}, SGDGroup{{{"b", b}, {"c", c}}, {.lr = 0.5, .weight_decay = 1}}});
   EXPECT_EQ(sgd.group_count(), 2);
   const auto step = [&] {
     sgd.zero_grad();
@@ -159,7 +159,7 @@ TEST(Sgd, GradientsMayHaveAnyStrides) {
 
 TEST(Sgd, ZeroGrad) {
   Tensor a = parameter({1}), b = parameter({2});
-  SGD sgd({SgdGroup{{{"a", a}}, {}}, SgdGroup{{{"b", b}}, {}}});
+  SGD sgd({SGDGroup{{{"a", a}}, {}}, SGDGroup{{{"b", b}}, {}}});
   (a * b).backward();
   sgd.zero_grad();
   EXPECT_FALSE(a.grad().defined());
@@ -178,7 +178,7 @@ TEST(Sgd, AStepIsAnInPlaceChange) {
 }
 
 TEST(Sgd, StateGoesRoundAndTrainingContinuesToTheBit) {
-  const SgdOptions options{.lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.01};
+  const SGDOptions options{.lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.01};
   const auto step = [](SGD& sgd, Tensor& a, Tensor& b, float g) {
     a.set_grad(array_of({g, -g, 0.3f}));
     b.set_grad(array_of({2 * g}));
@@ -234,7 +234,7 @@ TEST(Sgd, NonsenseIsRefused) {
   EXPECT_ERROR(SGD({{"a", a}}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "nesterov", "dampening");
   EXPECT_ERROR(SGD(std::vector<NamedTensor>{}, {}), "without parameters");
   EXPECT_ERROR(SGD({{"a", a}, {"again", a}}, {}), "again", "twice");
-  EXPECT_ERROR(SGD({SgdGroup{{{"a", a}}, {}}, SgdGroup{{{"again", a}}, {}}}), "again", "twice");
+  EXPECT_ERROR(SGD({SGDGroup{{{"a", a}}, {}}, SGDGroup{{{"again", a}}, {}}}), "again", "twice");
   EXPECT_ERROR(SGD({{"low", Tensor(ops::ones({1}, DType::bf16), true)}}, {}), "low", "bf16", "f32");
 }
 

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     const auto group = init(options.init_options());
     here("construction");
     Net model;
-    DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
+    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 1, .bytes = 1}});
     // The gradients of the last layer are ready first. When those of the first layer are ready, the buckets of the
     // other layers are on their way.
     const auto first = model.c.weight.on_grad_ready([&] { here("backward"); });

@@ -42,8 +42,8 @@ nn::Sequential make_model(Choices& choices) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(Choices& choices, const std::vector<NamedTensor>& parameters) {
   switch (choices.up_to(4)) {
-    case 0: return std::make_unique<optim::SGD>(parameters, optim::SgdOptions{.lr = 0.05, .momentum = 0.9});
-    case 1: return std::make_unique<optim::SGD>(parameters, optim::SgdOptions{.lr = 0.05});
+    case 0: return std::make_unique<optim::SGD>(parameters, optim::SGDOptions{.lr = 0.05, .momentum = 0.9});
+    case 1: return std::make_unique<optim::SGD>(parameters, optim::SGDOptions{.lr = 0.05});
     case 2: return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = 0.01});
     default: return std::make_unique<optim::RMSprop>(parameters, optim::RMSpropOptions{.lr = 0.002, .momentum = 0.5});
   }

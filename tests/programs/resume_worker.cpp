@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
                                      ops::randint(0, 10, {96}, DType::i64, {}, numbers));
     data::Loader loader(samples, {.batch_size = options.batch_size, .shard = shard_of(*group), .shuffle = true});
     Trainer trainer(options, group, model);
-    if (options.compress == "powersgd")
+    if (options.compress == Compression::powersgd)
       trainer.ddp().set_communication_hook(powersgd_hook({.start_step = start_step, .seed = options.seed}));
     optim::SGD optimizer(model.parameters(), {.lr = lr, .momentum = 0.9});
     trainer.use(optimizer);

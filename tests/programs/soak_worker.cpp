@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     const auto group = init(options.init_options());
     Net model;
     convert_sync_batch_norm(model, group);
-    DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 256});
+    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 1, .bytes = 256}});
     optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
     const Tensor input(ops::ones({4, 8}));
     const auto labels = Array::from(std::vector<std::int64_t>{0, 1, 2, 3}, {4});
@@ -48,8 +48,7 @@ int main(int argc, char** argv) {
       loss.backward();
       optimizer.step();
     }
-    const auto gained = Array::from(std::vector<double>{resident() - before}, {1});
-    group->all_reduce(gained, ReduceOp::max)->wait();
-    if (group->rank() == 0) std::cout << "KiB gained: " << *gained.data<double>() << std::endl;
+    const double gained = group->max(resident() - before);
+    if (group->rank() == 0) std::cout << "KiB gained: " << gained << std::endl;
   });
 }

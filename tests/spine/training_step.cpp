@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string folder = argv[1], meeting_place = argv[2];
   try {
-    const auto group = init({.backend = "shm", .init_method = "file://" + meeting_place});
+    const auto group = init({.backend = GroupBackend::shm, .init_method = "file://" + meeting_place});
     nn::models::MnistNet model;
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});

@@ -36,7 +36,7 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
                                  {.rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")),
                                   .size = mpi_size(),
                                   .timeout = timeout,
-                                  .backend = "mpi",
+                                  .backend = distributed::GroupBackend::mpi,
                                   .observers = distributed::usual_observers()}));
   } catch (...) {
     return std::current_exception();
@@ -57,9 +57,12 @@ inline std::vector<std::exception_ptr> run_ranks_catching(
     threads.emplace_back([&, rank] {
       try {
         const distributed::TcpStore::Options options{.port = server.port(), .timeout = timeout};
-        body(distributed::host_group(
-            std::make_shared<distributed::TcpStore>(options),
-            {.rank = rank, .size = size, .timeout = timeout, .backend = backend, .observers = observers}));
+        body(distributed::host_group(std::make_shared<distributed::TcpStore>(options),
+                                     {.rank = rank,
+                                      .size = size,
+                                      .timeout = timeout,
+                                      .backend = value_named<distributed::GroupBackend>(backend),
+                                      .observers = observers}));
       } catch (...) {
         results[rank] = std::current_exception();
       }

@@ -18,7 +18,7 @@ struct Net : nn::Module {
 // Random points of a square, inputs (count, 2). Those inside a circle are of class 1, the others of class 0.
 data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
   Generator generator(seed);
-  const Array points = ops::rand({count, 2}, DType::f32, {}, generator), classes = ops::zeros({count}, DType::i64);
+  const Array points = rand({count, 2}, DType::f32, {}, generator), classes = zeros({count}, DType::i64);
   for (std::int64_t i = 0; i < count; ++i) {
     const float x = points.data<float>()[2 * i] - 0.5f, y = points.data<float>()[2 * i + 1] - 0.5f;
     classes.data<std::int64_t>()[i] = x * x + y * y < 0.16f;
@@ -30,32 +30,30 @@ data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
 double share_right(Net& model, const data::ArrayDataset& points) {
   const NoGrad no_grad;
   model.eval();
-  const Array found = argmax(model(points.inputs()), 1);
+  const double right = sum(argmax(model(points.inputs()), 1) == points.targets()).item();
   model.train();
-  return mean(Tensor(eq(found, points.targets()).to(DType::f32))).item();
+  return right / static_cast<double>(points.size());
 }
 
-int main() try {
-  manual_seed(0);
-  const auto group = init();
-  const auto points = make_points(10000, 1), others = make_points(1000, 2);
-  data::Loader loader(points, {.batch_size = 50, .shard = shard_of(*group), .shuffle = true});
-  Net model;
-  DistributedDataParallel ddp(model, group);
-  optim::Adam optimizer(model.parameters(), {.lr = 0.01});
-  for (int epoch = 0; epoch < 5; ++epoch) {
-    for (auto& [x, classes] : loader.epoch(epoch)) {
-      optimizer.zero_grad();
-      cross_entropy(ddp(x), classes).backward();
-      optimizer.step();
+int main(int argc, char** argv) {
+  return run_program(argc, argv, {"my_model", "(tandemrun --nproc-per-node 2 my_model: on two processes)"}, [] {
+    manual_seed(0);
+    const auto group = init();
+    const auto points = make_points(10000, 1), others = make_points(1000, 2);
+    data::Loader loader(points, {.batch_size = 50, .shard = shard_of(*group), .shuffle = true});
+    Net model;
+    DistributedDataParallel ddp(model, group);
+    optim::Adam optimizer(model.parameters(), {.lr = 0.01});
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (auto& [x, classes] : loader.epoch(epoch)) {
+        optimizer.zero_grad();
+        cross_entropy(ddp(x), classes).backward();
+        optimizer.step();
+      }
+      if (group->rank() == 0)
+        std::cout << "Epoch " << epoch + 1 << ": " << 100 * share_right(model, others) << " % right" << std::endl;
     }
-    if (group->rank() == 0)
-      std::cout << "Epoch " << epoch + 1 << ": " << 100 * share_right(model, others) << " % right" << std::endl;
-  }
-  // Python reads the file with safetensors.torch.load_file.
-  if (group->rank() == 0) save_arrays("my_model.safetensors", model.state_dict());
-} catch (const std::exception& error) {
-  std::cerr << "my_model: " << error.what() << '\n';
-  report_failure(error, true);
-  return 1;
+    // Python reads the file with safetensors.torch.load_file.
+    if (group->rank() == 0) save_arrays("my_model.safetensors", model.state_dict());
+  });
 }

@@ -14,10 +14,10 @@ class HostGroup : public ProcessGroup {
   HostGroup(std::shared_ptr<Store> store, const GroupOptions& options, int job_rank)
       : store_(std::move(store)), options_(options) {
     store_->set_when_gone(left_key(options.rank));
-    const bool may_share = chooses_ || options.backend == "shm";
+    const bool may_share = chooses_ || options.backend == GroupBackend::shm;
     auto members = meet(*store_, options.rank, options.size,
                         {.rank = job_rank,
-                         .backend = options.backend,
+                         .backend = name_of(options.backend),
                          .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
                         options.timeout);
     if (const auto problem = different_backends(members); !problem.empty()) give_up(problem);
@@ -47,7 +47,7 @@ class HostGroup : public ProcessGroup {
     GroupOptions options = options_;
     options.rank = -1;
     options.size = static_cast<int>(ranks.size());
-    if (no_sharing_) options.backend = "gloo";
+    if (no_sharing_) options.backend = GroupBackend::gloo;
     std::string list;
     std::vector<char> seen(static_cast<std::size_t>(size()));
     for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -70,8 +70,8 @@ class HostGroup : public ProcessGroup {
 
  private:
   std::unique_ptr<HostTransport> connect(const Members& members) {
-    if (options_.backend == "mpi") return mpi_transport(*store_, members, options_);
-    bool shares = options_.backend == "shm" || (chooses_ && share_a_host(members));
+    if (options_.backend == GroupBackend::mpi) return mpi_transport(*store_, members, options_);
+    bool shares = options_.backend == GroupBackend::shm || (chooses_ && share_a_host(members));
     for (const auto& member : members) {
       if (!shares || member.cannot_share.empty()) continue;
       const auto problem = member.name() + ": " + member.cannot_share;
@@ -97,7 +97,8 @@ class HostGroup : public ProcessGroup {
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
-  const bool chooses_ = options_.backend == "auto" || options_.backend == "nccl";  // its transport
+  // Whether the group chooses its transport itself.
+  const bool chooses_ = options_.backend == GroupBackend::automatic || options_.backend == GroupBackend::nccl;
   std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";
   bool no_sharing_ = false;  // of memory, though all are on one host
@@ -110,9 +111,6 @@ std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const Gro
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.timeout > std::chrono::milliseconds::zero(), "a process group needs a timeout above 0");
-  const auto& backend = options.backend;
-  TANDEM_CHECK(backend == "auto" || backend == "gloo" || backend == "shm" || backend == "mpi" || backend == "nccl",
-               "backend '", backend, "' is none of auto, gloo, shm, mpi and nccl");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }
 

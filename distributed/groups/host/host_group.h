@@ -2,6 +2,7 @@
 // or over MPI.
 #pragma once
 
+#include <tandem/distributed/groups/group_backend.h>
 #include <tandem/distributed/groups/operation_observer.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/store/store.h>
@@ -20,11 +21,10 @@ struct GroupOptions {
   // The network interface, by name ("eth0") or by network ("10.1.0.0/16"). Empty: the loopback when all ranks
   // share a host, else the interface through which this host reaches the store.
   std::string interface {};
-  // "gloo": TCP. "shm": memory that the ranks share; Error unless all ranks are on one host. "auto": shm where all
-  // ranks are on one host and each has room for it, else gloo. "mpi": the MPI that started the processes (mpirun, srun
-  // --mpi=...), where the build has MPI. "nccl": as "auto", for a group of which nccl_group() makes one for GPUs. Error
-  // on all ranks, which names them, where theirs differ.
-  std::string backend = "auto";
+  // automatic: shm where all ranks are on one host and each has room for it, else gloo. shm: Error unless all ranks are
+  // on one host. nccl: as automatic, for a group of which nccl_group() makes one for GPUs. Error on all ranks, which
+  // names them, where theirs differ.
+  GroupBackend backend = GroupBackend::automatic;
   // Who observes the operations of the group and of its subgroups. Without a Watchdog among them a rank does not learn
   // that another one has failed before it waits for that one, and errors do not say what late ranks are doing.
   Observers observers{};

@@ -52,7 +52,8 @@ class DdpAgainstPyTorch : public ::testing::Test {
           initial.push_back({parameter, golden["initial/" + parameter]});
         }
         if (rank == 0) model.load_state_dict(initial);
-        DistributedDataParallel ddp(model, group, {.first_bytes = 100, .bytes = 300}, Unused::skip);
+        DistributedDataParallel ddp(model, group,
+                                    {.buckets = {.first_bytes = 100, .bytes = 300}, .unused = Unused::skip});
         optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01});
         const nn::CrossEntropyLoss criterion;
         std::vector<double> losses;

@@ -47,7 +47,7 @@ std::string bits_of_parameters(const nn::Module& model) {
 
 // Trains on `batch` samples a step, shared out over the ranks, and returns the parameters, row after row.
 std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t batch) {
-  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
   optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
   nn::CrossEntropyLoss criterion;
   const std::int64_t share = batch / group->size();
@@ -76,8 +76,8 @@ TEST(DistributedDataParallel, needs_a_group) {
 // A parameter with two names is one gradient in one bucket.
 TEST(DistributedDataParallel, tied_weights_stay_equal_on_all_ranks) {
   struct Tied : nn::Module {
-    nn::Linear& first = add("first", nn::Linear(4, 4, false));
-    nn::Linear& second = add("second", nn::Linear(4, 4, false));
+    nn::Linear& first = add("first", nn::Linear(4, 4, {.bias = false}));
+    nn::Linear& second = add("second", nn::Linear(4, 4, {.bias = false}));
     Tied() { tie(second.weight, first.weight); }
     Tensor forward(const Tensor& x) override { return second(first(x)); }
   };
@@ -243,7 +243,7 @@ TEST(DistributedDataParallel, an_unused_parameter_is_an_error_on_every_rank) {
   const auto results = run_ranks_catching(2, [](Group group) {
     testing::Branches model;
     model.both = group->rank() == 0;
-    DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
+    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 1, .bytes = 1}});
     sum(ddp(ops::ones({1, 2}))).backward();
   });
   for (const auto& result : results) {
@@ -280,7 +280,7 @@ TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimiz
     auto model = plain_network();
     // Its values as the model is built: registration order and ready order differ in every bucket.
     const void* before = nullptr;
-    DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
     const nn::CrossEntropyLoss criterion;
     for (int step = 0; step < 6; ++step) {
@@ -304,7 +304,7 @@ TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimiz
 TEST(DistributedDataParallel, reports_what_communication_took) {
   run_ranks(2, [](Group group) {
     auto model = plain_network();
-    DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
     const nn::CrossEntropyLoss criterion;
     for (int step = 0; step < 4; ++step) {
       const Samples samples(step * 8, 4);

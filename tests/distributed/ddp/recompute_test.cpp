@@ -40,7 +40,7 @@ std::vector<Array> gradients(bool checkpoints, Unused unused, const std::shared_
   Net net;
   net.checkpoints = checkpoints;
   net.uses_all = unused == Unused::error || group->rank() == 0;
-  DistributedDataParallel ddp(net, group, {.first_bytes = 300, .bytes = 300}, unused);
+  DistributedDataParallel ddp(net, group, {.buckets = {.first_bytes = 300, .bytes = 300}, .unused = unused});
   std::vector<Array> all;
   for (int step = 0; step < 3; ++step) {
     const Tensor x(ops::map(functors::Affine{0.02, -0.3 * (group->rank() + step)}, counting({4, 8})));

@@ -126,10 +126,10 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype
   MnistNet net;
   net.to(dtype);
   convert_sync_batch_norm(net, group);
-  DistributedDataParallel ddp(net, group, {.first_bytes = 4096, .bytes = 16384});
+  DistributedDataParallel ddp(net, group, {.buckets = {.first_bytes = 4096, .bytes = 16384}});
   const double lr = 0.02, momentum = 0.9;
   std::optional<optim::SGD> sgd;  // for f32 alone
-  if (dtype == DType::f32) sgd.emplace(net.parameters(), optim::SgdOptions{.lr = lr, .momentum = momentum});
+  if (dtype == DType::f32) sgd.emplace(net.parameters(), optim::SGDOptions{.lr = lr, .momentum = momentum});
   std::vector<Array> velocities;
   const Array &images = golden["network/images"], &labels = golden["network/labels"];
   Trained result;
@@ -285,7 +285,7 @@ TEST(SyncBatchNorm, all_ranks_start_statistics_and_buckets_in_one_order) {
     const auto recording = std::make_shared<RecordingGroup>(group);
     convert_sync_batch_norm(model, recording);
     // Every parameter in a bucket of its own, so that buckets start all along the backward pass.
-    DistributedDataParallel ddp(model, recording, {.first_bytes = 1, .bytes = 1});
+    DistributedDataParallel ddp(model, recording, {.buckets = {.first_bytes = 1, .bytes = 1}});
     recording->started.clear();
     train_two_layers(ddp, model, group->rank(), 1);
     auto& order = orders[group->rank()];
@@ -323,8 +323,8 @@ TEST(SyncBatchNorm, works_over_a_group_of_its_own_beside_the_buckets) {
     shared.load_state_dict(model.state_dict());
     convert_sync_batch_norm(model, statistics);
     convert_sync_batch_norm(shared, group);
-    DistributedDataParallel ddp(model, group, {.first_bytes = 1, .bytes = 1});
-    DistributedDataParallel shared_ddp(shared, group, {.first_bytes = 1, .bytes = 1});
+    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 1, .bytes = 1}});
+    DistributedDataParallel shared_ddp(shared, group, {.buckets = {.first_bytes = 1, .bytes = 1}});
     train_two_layers(ddp, model, group->rank(), 5);
     train_two_layers(shared_ddp, shared, group->rank(), 5);
     const auto found = model.state_dict(), expected = shared.state_dict();

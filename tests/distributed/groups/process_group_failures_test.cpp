@@ -252,7 +252,7 @@ TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
                                       {.rank = rank,
                                        .size = 3,
                                        .timeout = milliseconds(rank == 1 ? 1000 : 20000),
-                                       .backend = backend,
+                                       .backend = value_named<GroupBackend>(backend),
                                        .observers = usual_observers()});
         group->barrier()->wait();
         if (rank == 2) {
@@ -281,8 +281,9 @@ TEST(HostGroup, ranks_with_different_backends_are_named_at_once) {
     for (int rank = 0; rank < 3; ++rank) {
       ranks.emplace_back([&, rank] {
         try {
-          host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
-                     {.rank = rank, .size = 3, .timeout = seconds(60), .backend = backends[rank]});
+          host_group(
+              std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+              {.rank = rank, .size = 3, .timeout = seconds(60), .backend = value_named<GroupBackend>(backends[rank])});
         } catch (const Error& error) {
           said[rank] = error.what();
         }
@@ -304,8 +305,9 @@ TEST(HostGroup, says_what_to_look_at_where_the_ranks_do_not_reach_each_other) {
     meet(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
   });
   testing::expect_parts(testing::error_of([&] {
-                          host_group(std::make_shared<TcpStore>(options),
-                                     {.rank = 0, .size = 2, .timeout = milliseconds(500), .backend = "gloo"});
+                          host_group(
+                              std::make_shared<TcpStore>(options),
+                              {.rank = 0, .size = 2, .timeout = milliseconds(500), .backend = GroupBackend::gloo});
                         }),
                         {"rank 0 (", "at 127.0.0.1 could not connect to all other ranks", "--interface", "firewall"});
   rank_1.join();
@@ -327,13 +329,14 @@ TEST(HostGroup, names_the_interfaces_there_are) {
   const auto store = std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()});
   for (const std::string wrong : {"nonsense0", "10.1.2/16", "203.0.113.0/24"}) {
     try {
-      host_group(store, {.rank = 0, .size = 1, .interface = wrong, .backend = "gloo"});
+      host_group(store, {.rank = 0, .size = 1, .interface = wrong, .backend = GroupBackend::gloo});
       ADD_FAILURE() << wrong;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(wrong), std::string::npos) << error.what();
     }
   }
-  EXPECT_EQ(host_group(store, {.rank = 0, .size = 1, .interface = "127.0.0.0/8", .backend = "gloo"})->size(), 1);
+  EXPECT_EQ(
+      host_group(store, {.rank = 0, .size = 1, .interface = "127.0.0.0/8", .backend = GroupBackend::gloo})->size(), 1);
 }
 
 }  // namespace

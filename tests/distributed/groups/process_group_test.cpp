@@ -119,6 +119,21 @@ TEST_P(ProcessGroupOfSize, broadcasts_reduces_and_gathers) {
   });
 }
 
+TEST_P(ProcessGroupOfSize, makes_one_number_of_all_ranks_numbers) {
+  run_ranks([](Group group) {
+    const int rank = group->rank(), size = group->size();
+    EXPECT_EQ(group->sum(rank + 0.5, "figures"), size * size / 2.0);
+    EXPECT_EQ(group->mean(rank + 0.5), size / 2.0);
+    EXPECT_EQ(group->max(-rank - 1.5), -1.5);
+    // Every digit of f64 arrives: f32 would lose the last bit.
+    EXPECT_EQ(group->max(rank == 0 ? 1 + 1e-15 : 0), 1 + 1e-15);
+    // The same bits everywhere, whatever the order of the sum.
+    const double third = group->sum((rank + 1) / 3.0);
+    EXPECT_EQ(group->max(third), third);
+    EXPECT_EQ(-group->max(-third), third);
+  });
+}
+
 TEST_P(ProcessGroupOfSize, scatters_gathers_and_exchanges) {
   run_ranks([](Group group) {
     const int size = group->size(), rank = group->rank();
@@ -323,6 +338,9 @@ TEST(LocalGroup, changes_nothing_and_checks_its_arguments) {
   group->broadcast(array, 0)->wait();
   group->reduce(array, 0)->wait();
   EXPECT_EQ(array.data<float>()[0], 2);
+  EXPECT_EQ(group->sum(3.5), 3.5);
+  EXPECT_EQ(group->mean(3.5), 3.5);
+  EXPECT_EQ(group->max(-3.5), -3.5);
   EXPECT_EQ(group->all_gather_strings("me", "names"), std::vector<std::string>{"me"});
   EXPECT_THROW((void)group->broadcast(array, 1), Error);
   EXPECT_THROW((void)group->all_reduce(filled<std::int32_t>(1, 1), ReduceOp::mean), Error);

@@ -128,9 +128,9 @@ std::string error_beside(const std::function<void(HostileHeader&)>& change) {
   std::string error;
   std::thread rank_0([&] {
     error = message_of([&] {
-      const auto group =
-          host_group(std::make_shared<TcpStore>(options),
-                     {.rank = 0, .size = 2, .timeout = seconds(20), .backend = "shm", .observers = usual_observers()});
+      const auto group = host_group(
+          std::make_shared<TcpStore>(options),
+          {.rank = 0, .size = 2, .timeout = seconds(20), .backend = GroupBackend::shm, .observers = usual_observers()});
       group->all_reduce(ops::ones({10}))->wait();
     });
   });

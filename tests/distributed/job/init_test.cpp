@@ -57,7 +57,7 @@ TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
   InitOptions options;
   const char* backend = std::getenv("TEST_BACKEND");
   if (method) options.init_method = method;
-  if (backend) options.backend = backend;
+  if (backend) options.backend = value_named<GroupBackend>(backend);
   options.timeout = std::chrono::seconds(30);
   const auto environment = environment_for(options.init_method);
   const auto group = init(options);
@@ -72,7 +72,7 @@ TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
 TEST(RankOfInitTest, DISABLED_dies_while_the_others_wait_for_it) {
   InitOptions options;
   options.init_method = std::getenv("TEST_INIT_METHOD");
-  options.backend = std::getenv("TEST_BACKEND");
+  options.backend = value_named<GroupBackend>(std::getenv("TEST_BACKEND"));
   const auto group = init(options);
   group->barrier()->wait();
   run_together(*group, [&] {

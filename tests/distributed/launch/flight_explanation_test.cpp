@@ -184,7 +184,7 @@ TEST_F(FlightExplanation, real_groups_record_what_they_do) {
                                     {.rank = rank,
                                      .size = 3,
                                      .timeout = milliseconds(1500),
-                                     .backend = "gloo",
+                                     .backend = GroupBackend::gloo,
                                      .observers = usual_observers(recorder)});
       group->all_reduce(ops::ones({7}), ReduceOp::sum, "both")->wait();
       const auto pair = group->subgroup({0, 2});

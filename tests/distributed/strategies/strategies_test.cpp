@@ -101,7 +101,7 @@ TEST(RingAllReduce, refuses_what_it_cannot_compute) {
 
 // ---- All strategies train alike
 
-constexpr optim::SgdOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
+constexpr optim::SGDOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
 constexpr int steps = 8;
 constexpr std::int64_t batch = 24;
 
@@ -145,7 +145,7 @@ Training train_alone() {
 Training train_ddp(Group group) {
   manual_seed(1 + group->rank());  // only rank 0's weights count
   auto model = plain_network();
-  DistributedDataParallel ddp(model, group, {.first_bytes = 64, .bytes = 512});
+  DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
   optim::SGD optimizer(model.parameters(), sgd);
   return train(
       model, group, [&](const Tensor& x) { return ddp(x); }, [&] { optimizer.step(); });
@@ -154,7 +154,7 @@ Training train_ddp(Group group) {
 Training train_ring(Group group) {
   manual_seed(1 + group->rank());
   auto model = plain_network();
-  DistributedDataParallel ring(model, group, {.first_bytes = 64, .bytes = 512});
+  DistributedDataParallel ring(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
   ring.set_communication_hook(ring_hook());
   optim::SGD optimizer(model.parameters(), sgd);
   return train(

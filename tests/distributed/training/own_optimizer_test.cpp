@@ -57,7 +57,8 @@ class Job {
   testing::Group group_;
   nn::Sequential model_ = [] {
     manual_seed(3);
-    return nn::Sequential{nn::Flatten(), nn::Linear(64, 16, false), nn::ReLU(), nn::Linear(16, 10, false)};
+    return nn::Sequential{nn::Flatten(), nn::Linear(64, 16, {.bias = false}), nn::ReLU(),
+                          nn::Linear(16, 10, {.bias = false})};
   }();
   DistributedDataParallel ddp_{model_, group_};
   Own optimizer_{model_.parameters(), {.lr = 0.01}};

@@ -27,7 +27,7 @@ using testing::run_ranks;
 
 struct Options : TrainingOptions {
   explicit Options(const std::string& name) : TrainingOptions("strategy_test", "") {
-    strategy = name;
+    strategy = value_named<StrategyChoice>(name);
     quiet = true;
     epochs = 2;
     batch_size = 4;

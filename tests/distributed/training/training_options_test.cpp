@@ -146,7 +146,7 @@ TEST(TrainingOptions, takes_every_option) {
   EXPECT_EQ(o.bucket_sizes().bytes, 1u << 19);
   EXPECT_EQ(o.accumulate, 4);
   EXPECT_EQ(o.unused, Unused::skip);
-  EXPECT_EQ(o.compress, "bf16");
+  EXPECT_EQ(o.compress, Compression::bf16);
   EXPECT_TRUE(o.communication_hook());
   EXPECT_EQ(o.checkpoint, "c");
   EXPECT_EQ(o.save_every, 2);

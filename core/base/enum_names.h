@@ -1,0 +1,50 @@
+// The names of an enum's values, in one place: command lines read them and messages write them.
+//
+//   enum class Unused { error, zero, skip };
+//   template <>
+//   struct EnumNames<Unused> {
+//     static constexpr NamedValue<Unused> all[] = {{"error", Unused::error}, {"zero", Unused::zero}, ...};
+//   };
+#pragma once
+
+#include <tandem/core/base/check.h>
+
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+template <class E>
+struct NamedValue {
+  const char* name;
+  E value;
+};
+
+// Specialised beside an enum. A value with two names is written by the first.
+template <class E>
+struct EnumNames;
+
+template <class E>
+concept NamedEnum = requires {
+  EnumNames<E>::all[0].value;
+};
+
+template <NamedEnum E>
+constexpr const char* name_of(E value) {
+  for (const auto& named : EnumNames<E>::all)
+    if (named.value == value) return named.name;
+  return "?";
+}
+
+// Error, with the names there are, when no value has this name.
+template <NamedEnum E>
+E value_named(std::string_view name) {
+  std::string names;
+  for (const auto& named : EnumNames<E>::all) {
+    if (named.name == name) return named.value;
+    names += (names.empty() ? "" : ", ") + std::string(named.name);
+  }
+  detail::fail("'", name, "' is none of ", names);
+}
+
+}  // namespace tandem

@@ -1,0 +1,8 @@
+// What a loss makes of its values, one for each element or row.
+#pragma once
+
+namespace tandem {
+
+enum class LossReduction { mean, sum, none };
+
+}  // namespace tandem

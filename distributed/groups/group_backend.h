@@ -1,0 +1,24 @@
+// GroupBackend: how the ranks of a process group communicate.
+#pragma once
+
+#include <tandem/core/base/enum_names.h>
+
+namespace tandem::distributed {
+
+// gloo, shm and mpi communicate from host memory, and arrays on a GPU are copied through it.
+enum class GroupBackend {
+  automatic,  // nccl where the ranks compute on GPUs; else shm where all ranks share a host; else gloo
+  gloo,       // TCP
+  shm,        // memory that the ranks of one host share
+  mpi,        // the MPI that started the processes (mpirun, srun --mpi=...), where the build has MPI
+  nccl        // from GPUs
+};
+
+}  // namespace tandem::distributed
+
+template <>
+struct tandem::EnumNames<tandem::distributed::GroupBackend> {
+  using B = distributed::GroupBackend;
+  static constexpr NamedValue<B> all[] = {
+      {"auto", B::automatic}, {"gloo", B::gloo}, {"shm", B::shm}, {"mpi", B::mpi}, {"nccl", B::nccl}};
+};
