@@ -1,6 +1,6 @@
 # tandem_oldest(what version header macro...): an error when the version that the macros of `header` name is older than
-# `version`, the oldest that was tried. -DTANDEM_UNTRIED=ON makes it a warning. docs/install.md has the table of what was
-# tried.
+# `version`, the oldest that was tried. -DTANDEM_UNTRIED=ON makes it a warning. docs/install.md has the table of what
+# was tried.
 
 option(TANDEM_UNTRIED "Build with versions of compilers and libraries that are older than those that were tried" OFF)
 

@@ -23,7 +23,8 @@ function(expect code words)
   endif()
 endfunction()
 
-file(WRITE ${header} "#define X_MAJOR 2\n#  define X_MINOR 5 // a comment\n#define X_TEXT \"3.0.19\"\n#define X_LONG 90100\n")
+file(WRITE ${header} "#define X_MAJOR 2\n#  define X_MINOR 5 // a comment\n"
+                     "#define X_TEXT \"3.0.19\"\n#define X_LONG 90100\n")
 expect(0 "^ ?$" -Doldest=2.5 "-Dmacros=X_MAJOR\;X_MINOR")
 expect(1 "example 2.5 is older than 2.6, .*-DTANDEM_UNTRIED=ON" -Doldest=2.6 "-Dmacros=X_MAJOR\;X_MINOR")
 expect(0 "example 2.5 is older than 2.6" -Doldest=2.6 -DTANDEM_UNTRIED=ON "-Dmacros=X_MAJOR\;X_MINOR")
