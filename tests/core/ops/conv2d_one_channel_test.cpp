@@ -1,5 +1,5 @@
-// Convolutions of images with one channel (core/cpu/conv2d_one_channel.h) beside direct sums in f64.
-#include <tandem/core/cpu/conv2d_one_channel.h>
+// Convolutions of images with one channel (core/cpu/conv/one_channel_conv.h) beside direct sums in f64.
+#include <tandem/core/cpu/conv/one_channel_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>

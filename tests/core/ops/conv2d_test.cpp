@@ -1,9 +1,9 @@
 // The ways to convolve on the CPU, by oneDNN, directly and by products for each tap, against the plain method that
 // f64 takes. conv2d_tiles_test.cpp has tiles.
-#include <tandem/core/cpu/conv2d_cook_toom.h>
-#include <tandem/core/cpu/conv2d_depthwise.h>
-#include <tandem/core/cpu/conv2d_direct.h>
-#include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/cpu/conv/cook_toom_conv.h>
+#include <tandem/core/cpu/conv/depthwise_conv.h>
+#include <tandem/core/cpu/conv/direct_conv.h>
+#include <tandem/core/cpu/conv/tap_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>

@@ -1,5 +1,5 @@
-// Convolutions by tiles (core/cpu/conv2d_cook_toom.h) beside direct sums in f64.
-#include <tandem/core/cpu/conv2d_cook_toom.h>
+// Convolutions by tiles (core/cpu/conv/cook_toom_conv.h) beside direct sums in f64.
+#include <tandem/core/cpu/conv/cook_toom_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>

@@ -24,7 +24,7 @@ class DirectConv {
   // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
   bool pays(DType dtype) const;
   bool pays_for_input(DType dtype) const;  // the gradient of the input
-  // Whether the outputs are computed faster than by tiles (conv2d_cook_toom.h), too.
+  // Whether the outputs are computed faster than by tiles (cook_toom_conv.h), too.
   bool beats_tiles(DType dtype) const;
 
   // Arguments are as in Backend: f32 or bf16, which is computed in f32. Images are channels last.

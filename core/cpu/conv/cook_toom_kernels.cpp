@@ -1,4 +1,4 @@
-#include <tandem/core/cpu/cook_toom_kernels.h>
+#include <tandem/core/cpu/conv/cook_toom_kernels.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/transpose.h>
 #include <tandem/core/device/backend.h>

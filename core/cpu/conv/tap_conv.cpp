@@ -1,8 +1,8 @@
-#include <tandem/core/cpu/conv2d_taps.h>
-#include <tandem/core/cpu/cook_toom_kernels.h>
+#include <tandem/core/cpu/conv/cook_toom_kernels.h>
+#include <tandem/core/cpu/conv/tap_conv.h>
+#include <tandem/core/cpu/conv/tile_products.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/tile_products.h>
 #include <tandem/core/ops/create.h>
 
 #include <algorithm>

@@ -23,7 +23,7 @@
 // The results of a convolution are the same in both orders, and the sums by panels for every number of threads.
 #pragma once
 
-#include <tandem/core/cpu/cook_toom_kernels.h>
+#include <tandem/core/cpu/conv/cook_toom_kernels.h>
 #include <tandem/core/cpu/parallel.h>
 
 #include <algorithm>

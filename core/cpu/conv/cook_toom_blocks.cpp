@@ -1,4 +1,4 @@
-#include <tandem/core/cpu/cook_toom_orders.h>
+#include <tandem/core/cpu/conv/cook_toom_orders.h>
 #include <tandem/core/device/backend.h>
 
 #include <utility>

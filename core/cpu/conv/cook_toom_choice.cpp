@@ -1,4 +1,4 @@
-#include <tandem/core/cpu/cook_toom_choice.h>
+#include <tandem/core/cpu/conv/cook_toom_choice.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-#include <tandem/core/cpu/conv2d_depthwise.h>
-#include <tandem/core/cpu/cook_toom.h>
-#include <tandem/core/cpu/cook_toom_tiles.h>
+#include <tandem/core/cpu/conv/cook_toom.h>
+#include <tandem/core/cpu/conv/cook_toom_tiles.h>
+#include <tandem/core/cpu/conv/depthwise_conv.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/shape.h>

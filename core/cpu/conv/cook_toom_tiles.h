@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/cpu/cook_toom_scheme.h>
+#include <tandem/core/cpu/conv/cook_toom_scheme.h>
 
 #include <array>
 #include <memory>

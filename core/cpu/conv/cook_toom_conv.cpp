@@ -1,5 +1,5 @@
-#include <tandem/core/cpu/conv2d_cook_toom.h>
-#include <tandem/core/cpu/cook_toom_orders.h>
+#include <tandem/core/cpu/conv/cook_toom_conv.h>
+#include <tandem/core/cpu/conv/cook_toom_orders.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops/create.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/cpu/cook_toom_tiles.h>
+#include <tandem/core/cpu/conv/cook_toom_tiles.h>
 #include <tandem/core/formulas/window.h>
 
 #include <algorithm>

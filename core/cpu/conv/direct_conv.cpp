@@ -1,7 +1,7 @@
-#include <tandem/core/cpu/conv2d_direct.h>
+#include <tandem/core/cpu/conv/direct_conv.h>
+#include <tandem/core/cpu/conv/tile_products.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/tile_products.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/shape.h>
 

@@ -1,5 +1,5 @@
-#include <tandem/core/cpu/conv2d_one_channel.h>
-#include <tandem/core/cpu/cook_toom_orders.h>
+#include <tandem/core/cpu/conv/cook_toom_orders.h>
+#include <tandem/core/cpu/conv/one_channel_conv.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // Convolution. oneDNN does it, except where our own code is faster: tiles with fewer multiplications
-// (conv2d_cook_toom.h, and conv2d_one_channel.h for one input), products of matrices (conv2d_taps.h), and
-// sums of rows for few output channels (conv2d_direct.h) or a kernel for each channel (conv2d_depthwise.h). What oneDNN
+// (cook_toom_conv.h, and one_channel_conv.h for one input), products of matrices (tap_conv.h), and
+// sums of rows for few output channels (direct_conv.h) or a kernel for each channel (depthwise_conv.h). What oneDNN
 // does not have goes by the plain method: the windows of each image are laid out as rows of a matrix (im2col), and that
 // matrix is multiplied.
-#include <tandem/core/cpu/conv2d_cook_toom.h>
-#include <tandem/core/cpu/conv2d_depthwise.h>
-#include <tandem/core/cpu/conv2d_direct.h>
-#include <tandem/core/cpu/conv2d_one_channel.h>
-#include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/cpu/conv/cook_toom_conv.h>
+#include <tandem/core/cpu/conv/depthwise_conv.h>
+#include <tandem/core/cpu/conv/direct_conv.h>
+#include <tandem/core/cpu/conv/one_channel_conv.h>
+#include <tandem/core/cpu/conv/tap_conv.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/device/math_mode.h>

@@ -24,8 +24,8 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/cpu/cook_toom_choice.h>
-#include <tandem/core/cpu/cook_toom_tiles.h>
+#include <tandem/core/cpu/conv/cook_toom_choice.h>
+#include <tandem/core/cpu/conv/cook_toom_tiles.h>
 
 #include <optional>
 
