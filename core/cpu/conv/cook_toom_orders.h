@@ -34,18 +34,18 @@ namespace tandem::cpu {
 // What a pass over the tiles of an image x computes: the convolution of x, the gradient of a kernel, or both.
 struct TilePass {
   struct Convolution {
-    const Kernels& kernels;
+    Kernels kernels;
     Added added;  // the bias is padded
-    const Array& y;
+    Array y;
   };
   // Sums over all tiles of x and of an image that has the outputs' size.
   struct KernelSums {
-    const Array& grad_y;
-    const Kernels& sums;
+    Array grad_y;
+    Kernels sums;
   };
 
   const Tiling& tiling;
-  const Array& x;
+  Array x;
   std::int64_t outputs;  // channels
   std::optional<Convolution> convolution = {};
   std::optional<KernelSums> kernel_sums = {};

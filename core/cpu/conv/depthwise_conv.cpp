@@ -1,9 +1,9 @@
 #include <tandem/core/cpu/conv/cook_toom.h>
 #include <tandem/core/cpu/conv/cook_toom_tiles.h>
 #include <tandem/core/cpu/conv/depthwise_conv.h>
+#include <tandem/core/cpu/conv/rotated.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/ops/create.h>
-#include <tandem/core/ops/shape.h>
 
 #include <algorithm>
 #include <numeric>
@@ -275,11 +275,6 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
   return sums;
 }
 
-bool can(DType dtype, const Window& window, std::int64_t inputs, std::int64_t outputs) {
-  return (dtype == DType::f32 || dtype == DType::bf16) && window.groups == inputs && inputs == outputs && inputs > 1 &&
-         window.stride == Extent(1) && window.dilation == Extent(1);
-}
-
 // Whether this is faster than oneDNN. Where channels fill oneDNN's vectors, it is for kernels of `enough` places, and
 // for smaller ones elsewhere. Found by bench/convolutions with AVX-512: for sums on an AMD EPYC (Zen 4), for the
 // gradient of the weight on an Intel Xeon.
@@ -290,43 +285,31 @@ bool is_faster(const Window& window, std::int64_t enough) {
 
 }  // namespace
 
-Window DepthwiseConv::from_behind() const {
-  Window window = window_;
-  window.padding = Extent(window.kernel.h - 1 - window.padding.h, window.kernel.w - 1 - window.padding.w);
-  return window;
+bool DepthwiseConv::pays() const {
+  const Window& window = layer_.window;
+  if ((layer_.dtype != DType::f32 && layer_.dtype != DType::bf16) || !layer_.has_one_dtype_of_images()) return false;
+  if (window.groups != layer_.x[1] || layer_.x[1] != layer_.y[1] || layer_.x[1] == 1) return false;
+  if (window.stride != Extent(1) || window.dilation != Extent(1)) return false;
+  switch (layer_.pass) {
+    case ConvPass::outputs: return is_faster(window, enough_for_sums);
+    case ConvPass::input_gradient: return is_faster(window, enough_for_sums) && can_rotate(window);
+    case ConvPass::weight_gradient: return is_faster(window, enough_for_weight);
+    default: return false;
+  }
 }
 
-bool DepthwiseConv::pays(DType dtype) const {
-  return can(dtype, window_, x_[1], y_[1]) && is_faster(window_, enough_for_sums);
-}
-
-bool DepthwiseConv::pays_for_weight(DType dtype) const {
-  return can(dtype, window_, x_[1], y_[1]) && is_faster(window_, enough_for_weight);
-}
-
-bool DepthwiseConv::pays_for_input(DType dtype) const {
-  const Extent padding = from_behind().padding;
-  return pays(dtype) && padding.h >= 0 && padding.w >= 0;
-}
-
-void DepthwiseConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                            const Array& y) const {
-  convolve(x, weight, bias, window_, y);
-}
-
-void DepthwiseConv::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  convolve(grad_y, ops::flip(weight, {2, 3}), std::nullopt, from_behind(), grad_x);
-}
-
-void DepthwiseConv::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
-  const Array sums =
-      x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(x, grad_y, window_) : sum_gradients<float>(x, grad_y, window_);
+void DepthwiseConv::run(const ConvArrays& a) {
+  if (layer_.pass == ConvPass::outputs) return convolve(a.x, a.weight, a.bias, layer_.window, a.y);
+  if (layer_.pass == ConvPass::input_gradient)
+    return convolve(a.y, rotated(a.weight), std::nullopt, rotated(layer_.window), a.grad_x);
+  const Array sums = a.x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(a.x, a.y, layer_.window)
+                                                : sum_gradients<float>(a.x, a.y, layer_.window);
   // Lanes, phase by phase and worker by worker, belong to the channels in turn.
-  const Array total = Array::empty(grad_weight.shape()),
-              rows = sums.reshape({-1, grad_weight.numel() / x.dim(1), lanes});
-  backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, grad_weight.numel()}),
-                     total.reshape({1, -1}));
-  backend({}).copy(total, grad_weight);
+  const std::int64_t numbers = a.grad_weight.numel();
+  const Array total = Array::empty(a.grad_weight.shape()), rows = sums.reshape({-1, numbers / a.x.dim(1), lanes});
+  backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, numbers}), total.reshape({1, -1}));
+  backend({}).copy(total, a.grad_weight);
+  sum_bias(a);
 }
 
 }  // namespace tandem::cpu

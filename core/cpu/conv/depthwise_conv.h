@@ -8,34 +8,16 @@
 // gradient becomes NaN there. An Inf in the input spreads to nothing that does not see it.
 #pragma once
 
-#include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
-
-#include <optional>
+#include <tandem/core/cpu/conv/conv_method.h>
 
 namespace tandem::cpu {
 
-class DepthwiseConv {
+class DepthwiseConv final : public ConvMethod {
  public:
-  // x (N, C, H, W) and y (N, C, OH, OW): shapes of the convolution's input and output.
-  DepthwiseConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
-
-  // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
-  bool pays(DType dtype) const;
-  bool pays_for_input(DType dtype) const;  // the gradient of the input
-  bool pays_for_weight(DType dtype) const;
-
-  // Arguments are as in Backend: f32 or bf16, which is computed in f32. Images are channels last.
-  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
-  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
-  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
-
- private:
-  // The gradient of the input is a convolution too, of the kernel seen from behind.
-  Window from_behind() const;
-
-  const Window& window_;
-  const Shape &x_, &y_;
+  using ConvMethod::ConvMethod;
+  std::string name() const override { return "sums along rows, for a kernel for each channel"; }
+  bool pays() const override;
+  void run(const ConvArrays& arrays) override;  // f32 or bf16, which is computed in f32
 };
 
 }  // namespace tandem::cpu

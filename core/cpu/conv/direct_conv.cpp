@@ -1,9 +1,10 @@
+#include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/direct_conv.h>
+#include <tandem/core/cpu/conv/rotated.h>
 #include <tandem/core/cpu/conv/tile_products.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/ops/create.h>
-#include <tandem/core/ops/shape.h>
 
 #include <algorithm>
 #include <bit>
@@ -210,15 +211,6 @@ bool can(DType dtype, const Window& window) {
   return (dtype == DType::f32 || dtype == DType::bf16) && window.groups == 1 && window.dilation.w == 1;
 }
 
-// Calls compute(y), with y in f32.
-template <class F>
-void in_f32(const Array& y, F compute) {
-  if (y.dtype() == DType::f32) return compute(y);
-  const Array result = Array::empty_channels_last(y.shape());
-  compute(result);
-  backend({}).copy(result, y);
-}
-
 // So few outputs that direct sums are worth a conversion from bf16, and faster than tiles. For gradients of the input,
 // its channels are the outputs.
 constexpr std::int64_t few = 4;
@@ -320,39 +312,24 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
 
 }  // namespace
 
-Window DirectConv::from_behind() const {
-  const auto behind = [](std::int64_t kernel, std::int64_t dilation, std::int64_t padding) {
-    return dilation * (kernel - 1) - padding;
-  };
-  Window window = window_;
-  window.padding = {behind(window.kernel.h, window.dilation.h, window.padding.h),
-                    behind(window.kernel.w, window.dilation.w, window.padding.w)};
-  return window;
+bool DirectConv::pays() const {
+  const auto& [kernel, stride, padding, dilation, groups] = layer_.window;
+  const std::int64_t inputs = layer_.channels_read(), outputs = layer_.channels_written();
+  if (!can(layer_.dtype, layer_.window) || !is_faster(layer_.window, inputs, outputs)) return false;
+  if (layer_.pass == ConvPass::input_gradient)
+    return stride == Extent(1) && can_rotate(layer_.window) && outputs <= few;
+  // All of a bf16 image is converted, so that it does not pay where the stride leaves out pixels.
+  const bool sees_all = kernel.h >= stride.h && kernel.w >= stride.w;
+  return layer_.pass == ConvPass::outputs && (layer_.dtype == DType::f32 || (outputs <= few && sees_all));
 }
 
-// All of a bf16 image is converted, so that it does not pay where the stride leaves out pixels.
-bool DirectConv::pays(DType dtype) const {
-  const bool sees_all = window_.kernel.h >= window_.stride.h && window_.kernel.w >= window_.stride.w;
-  return can(dtype, window_) && (dtype == DType::f32 || (y_[1] <= few && sees_all)) && is_faster(window_, x_[1], y_[1]);
-}
+bool DirectConv::beats_tiles() const { return layer_.channels_written() <= few && pays(); }
 
-bool DirectConv::beats_tiles(DType dtype) const { return y_[1] <= few && pays(dtype); }
-
-bool DirectConv::pays_for_input(DType dtype) const {
-  const Window window = from_behind();
-  return can(dtype, window) && window.stride == Extent(1) && window.padding.h >= 0 && window.padding.w >= 0 &&
-         x_[1] <= few && is_faster(window, y_[1], x_[1]);
-}
-
-void DirectConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
-  in_f32(y, [&](const Array& sums) { convolve(x.to(DType::f32), weight.permute({0, 2, 3, 1}), bias, window_, sums); });
-}
-
-void DirectConv::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  const Array seen_from_behind = ops::flip(weight, {2, 3}).permute({1, 2, 3, 0});
-  in_f32(grad_x, [&](const Array& sums) {
-    convolve(grad_y.to(DType::f32), seen_from_behind, std::nullopt, from_behind(), sums);
-  });
+void DirectConv::run(const ConvArrays& arrays) {
+  const ConvArrays a = in_dtype(DType::f32, layer_.pass, arrays);
+  if (layer_.pass == ConvPass::outputs) convolve(a.x, a.weight.permute({0, 2, 3, 1}), a.bias, layer_.window, a.y);
+  else convolve(a.y, rotated(a.weight).permute({1, 2, 3, 0}), std::nullopt, rotated(layer_.window), a.grad_x);
+  copy_results(layer_.pass, a, arrays);
 }
 
 }  // namespace tandem::cpu

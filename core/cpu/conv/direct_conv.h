@@ -9,34 +9,19 @@
 // side by side to keep the multipliers busy with up to 16 outputs.
 #pragma once
 
-#include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
-
-#include <optional>
+#include <tandem/core/cpu/conv/conv_method.h>
 
 namespace tandem::cpu {
 
-class DirectConv {
+// The outputs, and the gradient of the input where the stride is 1: it is a convolution too.
+class DirectConv final : public ConvMethod {
  public:
-  // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
-  DirectConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
-
-  // Whether this can compute it, and faster than oneDNN. It depends on the layer alone, not on the number of images.
-  bool pays(DType dtype) const;
-  bool pays_for_input(DType dtype) const;  // the gradient of the input
-  // Whether the outputs are computed faster than by tiles (cook_toom_conv.h), too.
-  bool beats_tiles(DType dtype) const;
-
-  // Arguments are as in Backend: f32 or bf16, which is computed in f32. Images are channels last.
-  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
-  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
-
- private:
-  // The gradient of the input of a convolution of stride 1 is a convolution too, of the kernel seen from behind.
-  Window from_behind() const;
-
-  const Window& window_;
-  const Shape &x_, &y_;
+  using ConvMethod::ConvMethod;
+  std::string name() const override { return "sums of rows, for few outputs"; }
+  bool pays() const override;
+  // Whether it is also faster than tiles (cook_toom_conv.h).
+  bool beats_tiles() const;
+  void run(const ConvArrays& arrays) override;  // f32 or bf16, which is computed in f32
 };
 
 }  // namespace tandem::cpu

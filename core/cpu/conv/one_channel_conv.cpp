@@ -203,18 +203,25 @@ T* first_pixel(const TiledImage& image, const Part& part, std::int64_t vector) {
 
 }  // namespace
 
-bool OneChannelConv::pays(DType dtype) const {
-  return (dtype == DType::f32 || dtype == DType::bf16) && x_[1] == 1 && y_[1] % lanes == 0 && window_.groups == 1 &&
-         window_.kernel == Extent(taps) && window_.stride == Extent(1) && window_.dilation == Extent(1) &&
-         !math_mode().exact_convolutions;
+bool OneChannelConv::pays() const {
+  const auto& [kernel, stride, padding, dilation, groups] = layer_.window;
+  return (layer_.pass == ConvPass::outputs || layer_.pass == ConvPass::weight_gradient) &&
+         (layer_.dtype == DType::f32 || layer_.dtype == DType::bf16) && layer_.has_one_dtype_of_images() &&
+         layer_.x[1] == 1 && layer_.y[1] % lanes == 0 && groups == 1 && kernel == Extent(taps) && stride == Extent(1) &&
+         dilation == Extent(1) && !math_mode().exact_convolutions;
 }
 
-void OneChannelConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                             const Array& y) const {
+void OneChannelConv::run(const ConvArrays& a) {
+  if (layer_.pass == ConvPass::outputs) convolve(a.x, a.weight, a.bias, a.y);
+  else sum_weight(a.x, a.y, a.grad_weight, a.grad_bias);
+}
+
+void OneChannelConv::convolve(const Array& x, const Array& weight, const std::optional<Array>& bias,
+                              const Array& y) const {
   const std::vector<PlacedTaps> taps_at_places = placed_weight(weight);
   const Array biases = bias ? bias->to(DType::f32).contiguous() : Array();
   const TiledImage image(y);
-  share_parts(x, y, window_, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
+  share_parts(x, y, layer_.window, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
     for (std::size_t v = 0; v < taps_at_places.size(); ++v) {
@@ -223,18 +230,19 @@ void OneChannelConv::forward(const Array& x, const Array& weight, const std::opt
       T* to = first_pixel<T>(image, part, static_cast<std::int64_t>(v));
       std::int64_t i = 0;
       for (; i + 2 <= part.rows; i += 2, to += 2 * next_row)
-        convolve_rows<2>(seen, part, i, taps_at_places[v], added, y_[3], to, image.next, next_row);
-      if (i < part.rows) convolve_rows<1>(seen, part, i, taps_at_places[v], added, y_[3], to, image.next, next_row);
+        convolve_rows<2>(seen, part, i, taps_at_places[v], added, layer_.y[3], to, image.next, next_row);
+      if (i < part.rows)
+        convolve_rows<1>(seen, part, i, taps_at_places[v], added, layer_.y[3], to, image.next, next_row);
     }
   });
 }
 
-void OneChannelConv::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
-                                 const std::optional<Array>& grad_bias) const {
-  const std::int64_t vectors = y_[1] / lanes;
+void OneChannelConv::sum_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
+                                const std::optional<Array>& grad_bias) const {
+  const std::int64_t vectors = layer_.y[1] / lanes;
   std::vector<Sums> sums(static_cast<std::size_t>(Blocks::threads() * vectors));  // for each worker
   const TiledImage image(grad_y);
-  share_parts(x, grad_y, window_, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
+  share_parts(x, grad_y, layer_.window, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
     PlacedGradient placed;
@@ -242,12 +250,12 @@ void OneChannelConv::grad_weight(const Array& x, const Array& grad_y, const Arra
       Sums& mine = sums[static_cast<std::size_t>(worker * vectors + v)];
       const T* from = first_pixel<T>(image, part, v);
       for (std::int64_t t = 0; t < part.tiles; ++t, from += m * image.next) {
-        mine.gradient += placed.place(from, image.next, next_row, y_[3] - (part.tile + t) * m, part.rows);
+        mine.gradient += placed.place(from, image.next, next_row, layer_.y[3] - (part.tile + t) * m, part.rows);
         add_products(seen.tile(t), placed, part.rows, mine);
       }
     }
   });
-  const Array weight = Array::empty(grad_weight.shape()), bias = Array::empty({y_[1]});
+  const Array weight = Array::empty(grad_weight.shape()), bias = Array::empty({layer_.y[1]});
   float* to = weight.data<float>();
   for (std::int64_t v = 0; v < vectors; ++v) {
     Sums& total = sums[static_cast<std::size_t>(v)];
