@@ -6,6 +6,7 @@
 #include <tandem/core/cpu/conv/onednn_conv.h>
 #include <tandem/core/cpu/conv/rotated.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops/create.h>
 

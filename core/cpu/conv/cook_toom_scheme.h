@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/cpu/conv/cook_toom.h>
-#include <tandem/core/cpu/conv/tile_products.h>
+#include <tandem/core/cpu/conv/lanes.h>
 
 namespace tandem::cpu {
 

@@ -1,5 +1,8 @@
-#include <tandem/core/cpu/conv/cook_toom_orders.h>
+#include <tandem/core/cpu/conv/blocks.h>
+#include <tandem/core/cpu/conv/channels_last_image.h>
+#include <tandem/core/cpu/conv/cook_toom_scheme.h>
 #include <tandem/core/cpu/conv/one_channel_conv.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <algorithm>
@@ -39,8 +42,8 @@ std::vector<Part> parts_of(const Shape& y) {
 // that are seen.
 class PlacedRows {
  public:
-  PlacedRows(const TiledImage& image, Extent padding, float* memory)
-      : image_(image), padding_(padding), turned_(memory), places_(memory + most_pixels * most_seen) {}
+  PlacedRows(const ChannelsLastImage& image, Extent padding, float* memory)
+      : image_(image), padding_(padding), transposed_(memory), places_(memory + most_pixels * most_seen) {}
   static constexpr std::int64_t numbers() { return (most_pixels + most_tiles * n) * most_seen; }
 
   void place(const Part& part) {
@@ -48,25 +51,25 @@ class PlacedRows {
     const std::int64_t top = part.row - padding_.h, left = part.tile * m - padding_.w;
     const std::int64_t begin = std::clamp<std::int64_t>(-left, 0, pixels);
     const std::int64_t end = std::clamp<std::int64_t>(image_.width - left, begin, pixels);
-    std::fill_n(turned_, pixels * most_seen, 0.0f);
+    std::fill_n(transposed_, pixels * most_seen, 0.0f);
     const auto turn = [&](auto type) {
       for (std::int64_t i = std::max<std::int64_t>(-top, 0); i < std::min(seen, image_.height - top); ++i) {
         const auto* const row = reinterpret_cast<const decltype(type)*>(image_.row(part.image, top + i));
         for (std::int64_t k = begin; k < end; ++k)
-          turned_[k * most_seen + i] = static_cast<float>(row[(left + k) * image_.next]);
+          transposed_[k * most_seen + i] = static_cast<float>(row[(left + k) * image_.next]);
       }
     };
     if (image_.dtype == DType::bf16) turn(bfloat16{});
     else turn(float{});
-    scheme<4, 5>.input({turned_, most_seen}, {places_, next_place, next_tile}, {1, part.tiles, padded(seen)});
+    scheme<4, 5>.input({transposed_, most_seen}, {places_, next_place, next_tile}, {1, part.tiles, padded(seen)});
   }
   const float* tile(std::int64_t t) const { return places_ + t * next_tile; }
 
  private:
   static constexpr std::int64_t most_pixels = most_tiles * m + taps - 1;
-  const TiledImage& image_;
+  const ChannelsLastImage& image_;
   const Extent padding_;
-  float *turned_, *places_;
+  float *transposed_, *places_;
 };
 
 // Sums of a vector of output channels: those of the products, for each row of the kernel and place, and the gradient's.
@@ -185,7 +188,7 @@ void share_parts(const Array& x, const Array& y, const Window& window, F f) {
   const std::vector<Part> parts = parts_of(y.shape());
   const auto count = static_cast<std::int64_t>(parts.size()), workers = std::min(Blocks::threads(), count);
   const Array memory = Array::empty({workers, PlacedRows::numbers()});
-  const TiledImage image(x);
+  const ChannelsLastImage image(x);
   share(workers, count, y.numel(), [&](std::int64_t worker, std::int64_t i) {
     const Part& part = parts[static_cast<std::size_t>(i)];
     PlacedRows seen(image, window.padding, memory.data<float>() + worker * memory.dim(1));
@@ -197,7 +200,7 @@ void share_parts(const Array& x, const Array& y, const Window& window, F f) {
 
 // The first pixel of a part, in some channels.
 template <class T>
-T* first_pixel(const TiledImage& image, const Part& part, std::int64_t vector) {
+T* first_pixel(const ChannelsLastImage& image, const Part& part, std::int64_t vector) {
   return reinterpret_cast<T*>(image.row(part.image, part.row)) + part.tile * m * image.next + vector * lanes;
 }
 
@@ -220,7 +223,7 @@ void OneChannelConv::convolve(const Array& x, const Array& weight, const std::op
                               const Array& y) const {
   const std::vector<PlacedTaps> taps_at_places = placed_weight(weight);
   const Array biases = bias ? bias->to(DType::f32).contiguous() : Array();
-  const TiledImage image(y);
+  const ChannelsLastImage image(y);
   share_parts(x, y, layer_.window, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
@@ -241,7 +244,7 @@ void OneChannelConv::sum_weight(const Array& x, const Array& grad_y, const Array
                                 const std::optional<Array>& grad_bias) const {
   const std::int64_t vectors = layer_.y[1] / lanes;
   std::vector<Sums> sums(static_cast<std::size_t>(Blocks::threads() * vectors));  // for each worker
-  const TiledImage image(grad_y);
+  const ChannelsLastImage image(grad_y);
   share_parts(x, grad_y, layer_.window, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));

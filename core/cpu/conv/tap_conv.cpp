@@ -1,12 +1,12 @@
-#include <tandem/core/cpu/conv/cook_toom_kernels.h>
+#include <tandem/core/cpu/conv/blocks.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
+#include <tandem/core/cpu/conv/tap_panels.h>
 #include <tandem/core/cpu/conv/tile_products.h>
 #include <tandem/core/cpu/onednn.h>
-#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace tandem::cpu {
 
@@ -136,21 +136,19 @@ void TapConv::run_all(const Sum& sum, std::vector<Tap> seeing) {
   }
   const Kernels kernels{weight.contiguous(), sum.side == Side::x};
 
-  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte. The rows of a
-  // panel are cut into as many parts as make the number of all parts a multiple of the threads.
+  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte.
   const std::int64_t block = std::max<std::int64_t>((64 << 10) / panel / width, 1);
-  const std::int64_t panels = (outputs + panel - 1) / panel, threads = omp_get_max_threads();
-  const std::int64_t parts = threads / std::gcd(threads, panels), workers = std::min(panels * parts, threads);
+  const Slices slices(outputs, 1);
   const std::int64_t weight_numbers = spread(inputs * kernels.taps() * panel);
-  const Array memory = Array::empty({workers, weight_numbers + spread(block * width * panel)});
-  share(workers, panels * parts, to.numel() * inputs, [&](std::int64_t worker, std::int64_t i) {
-    const std::int64_t output = i / parts * panel, channels = std::min(panel, outputs - output);
+  const Array memory = Array::empty({slices.workers, weight_numbers + spread(block * width * panel)});
+  slices.for_each(to.numel() * inputs, [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+    const std::int64_t output = slice * panel, channels = slices.channels(slice);
     TapPanels weights(kernels, {output, channels}, {0, inputs});
     weights.use(memory.data<float>() + worker * memory.dim(1));
     weights.read(0);
     float* const sums = weights.at(0, 0) + weight_numbers;
-    const std::int64_t pixel = weights.width(), end = rows * (i % parts + 1) / parts;
-    for (std::int64_t first = rows * (i % parts) / parts; first < end; first += block) {
+    const std::int64_t pixel = weights.width(), end = rows * (part + 1) / slices.parts;
+    for (std::int64_t first = rows * part / slices.parts; first < end; first += block) {
       const std::int64_t last = std::min(first + block, end), pixels = (last - first) * width;
       for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(bias.data<float>() + output, pixel, sums + p * pixel);
       add_rows(sum, seeing, from, weights, {first, last}, sums);
