@@ -2,7 +2,7 @@
 // convolutions at the speed of the core, and every byte that a step must read or write at the speed of the cache.
 #pragma once
 
-#include <tandem/core/cpu/cook_toom_choice.h>
+#include <tandem/core/cpu/conv/cook_toom_choice.h>
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,5 @@
-// oneDNN behind a few functions. Only this file's source knows oneDNN's API, whose versions 2 and 3 differ.
+// oneDNN behind a few functions. Its API, whose versions 2 and 3 differ, is known to onednn.cpp, onednn_plan.h and
+// conv/onednn_conv.cpp alone.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -27,16 +28,8 @@ bool has_avx512();
 // without AMX multiply numbers of bf16 at half the speed of f32 (measured on a Xeon with AVX512_BF16, oneDNN 2.6).
 bool has_fast_bf16();
 
-// Each of the other functions returns false, and has done nothing, when oneDNN has no implementation for these dtypes
-// on this processor, or a slow one. Arguments are as in Backend. The matrices of a matmul have a matrix layout
-// (core/array/matrix_layout.h).
+// Returns false, and has done nothing, when oneDNN has no implementation for these dtypes on this processor, or a slow
+// one. Arguments are as in Backend, and the matrices have a matrix layout (core/array/matrix_layout.h).
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
-bool conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
-            const Array& y);
-bool conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window, const Array& grad_x);
-bool conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
-                        const std::optional<Array>& grad_bias);
-// Whether the gradient of a weight is right for x (N, C, H, W) in bf16 (Fault::weight_sums_bf16).
-bool can_sum_bf16(const Array& x, const Window& window);
 
 }  // namespace tandem::onednn

@@ -5,8 +5,9 @@
 namespace tandem {
 
 struct MathMode {
-  // On the CPU: convolutions as direct sums alone, without the tiles of core/cpu/conv2d_cook_toom.h. Those are two to
-  // three times as fast; their errors are up to 20 times those of direct sums in f32, and small beside those of bf16.
+  // On the CPU: convolutions as direct sums alone, without the tiles of core/cpu/conv/cook_toom_conv.h. Those are two
+  // to three times as fast; their errors are up to 20 times those of direct sums in f32, and small beside those of
+  // bf16.
   bool exact_convolutions = false;
   // The others are for GPUs alone.
   //

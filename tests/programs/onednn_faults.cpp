@@ -1,6 +1,7 @@
 // Tries oneDNN's convolutions, those with known faults too, beside sums in f64: layers that numbers make up, and those
 // that the table in core/cpu/onednn_faults.cpp is about. tests/long/onednn_faults runs it.
 //   onednn_faults [LAYERS]
+#include <tandem/core/cpu/conv/onednn_conv.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/onednn_faults.h>
 #include <tandem/core/ops.h>
@@ -47,18 +48,26 @@ std::optional<double> relative_rms(const Array& found, const Array& expected) {
   return sum == 0 ? std::nullopt : std::optional(std::sqrt(difference / sum));
 }
 
-// `run` lets oneDNN write `y`, which starts out as NaN, and returns false where oneDNN has no kernel.
-template <class F>
-void attempt(Count& count, const char* pass, const Layer& layer, Array y, const Array& expected, F run) {
+// oneDNN computes the pass. Returns false where it has no kernel, or another method is always faster.
+bool run(cpu::ConvPass pass, const Window& window, const cpu::ConvArrays& arrays) {
+  const auto method = cpu::make_onednn_conv(cpu::ConvLayer(pass, window, arrays));
+  if (!method->pays()) return false;
+  method->run(arrays);
+  return true;
+}
+
+// The result `y` of a pass, which starts out as NaN.
+void attempt(Count& count, const char* name, cpu::ConvPass pass, const Layer& layer, Array y,
+             const cpu::ConvArrays& arrays, const Array& expected) {
   y.fill(NAN);
-  if (!run()) {
+  if (!run(pass, layer.window, arrays)) {
     ++count.refused;
     return;
   }
   ++count.tried;
   const auto error = relative_rms(y, expected);
   if (!error || *error <= allowed(layer.dtype)) return;
-  if (++count.wrong <= 5) std::cout << "  wrong: " << pass << " of " << layer << ": error " << *error << "\n";
+  if (++count.wrong <= 5) std::cout << "  wrong: " << name << " of " << layer << ": error " << *error << "\n";
 }
 
 // All three passes of a layer.
@@ -71,14 +80,14 @@ void try_layer(Count& count, const Layer& l) {
   const Array grad_y = ops::randn(y64.shape()).channels_last().to(l.dtype), grad64 = grad_y.to(DType::f64);
 
   const Array y = Array::empty_channels_last(y64.shape(), l.dtype);
-  attempt(count, "outputs", l, y, y64, [&] { return onednn::conv2d(x, weight, {}, l.window, y); });
+  attempt(count, "outputs", cpu::ConvPass::outputs, l, y, {.x = x, .weight = weight, .y = y}, y64);
   const Array grad_x = Array::empty_channels_last(l.x, l.dtype);
-  attempt(count, "the input's gradient", l, grad_x, ops::conv2d_grad_input(grad64, weight64, l.window, l.x),
-          [&] { return onednn::conv2d_grad_input(grad_y, weight, l.window, grad_x); });
+  attempt(count, "the input's gradient", cpu::ConvPass::input_gradient, l, grad_x,
+          {.weight = weight, .y = grad_y, .grad_x = grad_x}, ops::conv2d_grad_input(grad64, weight64, l.window, l.x));
   const Array grad_weight = Array::empty(weight.shape(), DType::f32);
-  const auto sums64 = ops::conv2d_grad_weight(x64, grad64, l.window, l.outputs, false, DType::f64).weight;
-  attempt(count, "the weight's gradient", l, grad_weight, sums64,
-          [&] { return onednn::conv2d_grad_weight(x, grad_y, l.window, grad_weight, {}); });
+  attempt(count, "the weight's gradient", cpu::ConvPass::weight_gradient, l, grad_weight,
+          {.x = x, .y = grad_y, .grad_weight = grad_weight},
+          ops::conv2d_grad_weight(x64, grad64, l.window, l.outputs, false, DType::f64).weight);
 }
 
 std::mt19937 random_bits;
@@ -136,7 +145,7 @@ void try_inf(Count& count) {
   const std::int64_t at = drawn(0, width - 1);
   x.data<float>()[at * inputs] = INFINITY;
   const Array y = Array::empty_channels_last({1, outputs, 1, width}, DType::bf16);
-  if (!onednn::conv2d(x.to(DType::bf16), weight.to(DType::bf16), {}, {}, y)) {
+  if (!run(cpu::ConvPass::outputs, {}, {.x = x.to(DType::bf16), .weight = weight.to(DType::bf16), .y = y})) {
     ++count.refused;
     return;
   }

@@ -1,5 +1,5 @@
-// Convolutions of images with one channel (core/cpu/conv2d_one_channel.h) beside direct sums in f64.
-#include <tandem/core/cpu/conv2d_one_channel.h>
+// Convolutions of images with one channel (core/cpu/conv/one_channel_conv.h) beside direct sums in f64.
+#include <tandem/core/cpu/conv/one_channel_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -14,6 +14,7 @@
 namespace tandem {
 namespace {
 
+using cpu::ConvPass;
 using cpu::OneChannelConv;
 using testing::relative_rms;
 
@@ -44,10 +45,11 @@ Both compute(const Layer& layer, DType dtype = DType::f32) {
   both.found = {Array::empty_channels_last(grad.shape(), dtype), Array::empty(weight.shape()),
                 Array::empty({layer.out})};
   for (Array a : {both.found.y, both.found.grad_weight, both.found.grad_bias}) a.fill(NAN);
-  const OneChannelConv conv(window, layer.x, grad.shape());
-  EXPECT_TRUE(conv.pays(dtype));
-  conv.forward(x, weight, bias, both.found.y);
-  conv.grad_weight(x, grad, both.found.grad_weight, both.found.grad_bias);
+  OneChannelConv outputs({ConvPass::outputs, window, layer.x, grad.shape(), dtype});
+  OneChannelConv gradient({ConvPass::weight_gradient, window, layer.x, grad.shape(), dtype});
+  EXPECT_TRUE(outputs.pays() && gradient.pays());
+  outputs.run({.x = x, .weight = weight, .bias = bias, .y = both.found.y});
+  gradient.run({.x = x, .y = grad, .grad_weight = both.found.grad_weight, .grad_bias = both.found.grad_bias});
   return both;
 }
 
@@ -96,14 +98,20 @@ TEST(ConvOneChannel, Takes16Bits) {
 TEST(ConvOneChannel, ComputesTheLayersThatItIsFor) {
   const Shape x{1, 1, 28, 28}, y{1, 16, 28, 28};
   const Window window{.kernel = 5, .padding = 2};
-  EXPECT_TRUE(OneChannelConv(window, x, y).pays(DType::f32));
-  EXPECT_FALSE(OneChannelConv(window, x, y).pays(DType::f64));
-  EXPECT_FALSE(OneChannelConv(window, x, {1, 6, 28, 28}).pays(DType::f32));
-  EXPECT_FALSE(OneChannelConv(window, {1, 3, 28, 28}, y).pays(DType::f32));
-  EXPECT_FALSE(OneChannelConv({.kernel = 3, .padding = 1}, x, y).pays(DType::f32));
-  EXPECT_FALSE(OneChannelConv({.kernel = 5, .stride = 2, .padding = 2}, x, {1, 16, 14, 14}).pays(DType::f32));
+  const auto pays = [](const Window& w, const Shape& in, const Shape& out, DType dtype = DType::f32) {
+    const bool outputs = OneChannelConv({ConvPass::outputs, w, in, out, dtype}).pays();
+    EXPECT_EQ(OneChannelConv({ConvPass::weight_gradient, w, in, out, dtype}).pays(), outputs);
+    return outputs;
+  };
+  EXPECT_TRUE(pays(window, x, y));
+  EXPECT_FALSE(OneChannelConv({ConvPass::input_gradient, window, x, y, DType::f32}).pays());
+  EXPECT_FALSE(pays(window, x, y, DType::f64));
+  EXPECT_FALSE(pays(window, x, {1, 6, 28, 28}));
+  EXPECT_FALSE(pays(window, {1, 3, 28, 28}, y));
+  EXPECT_FALSE(pays({.kernel = 3, .padding = 1}, x, y));
+  EXPECT_FALSE(pays({.kernel = 5, .stride = 2, .padding = 2}, x, {1, 16, 14, 14}));
   set_exact_convolutions(true);
-  EXPECT_FALSE(OneChannelConv(window, x, y).pays(DType::f32));
+  EXPECT_FALSE(pays(window, x, y));
   set_exact_convolutions(false);
 }
 

@@ -1,9 +1,9 @@
 // The ways to convolve on the CPU, by oneDNN, directly and by products for each tap, against the plain method that
 // f64 takes. conv2d_tiles_test.cpp has tiles.
-#include <tandem/core/cpu/conv2d_cook_toom.h>
-#include <tandem/core/cpu/conv2d_depthwise.h>
-#include <tandem/core/cpu/conv2d_direct.h>
-#include <tandem/core/cpu/conv2d_taps.h>
+#include <tandem/core/cpu/conv/cook_toom_conv.h>
+#include <tandem/core/cpu/conv/depthwise_conv.h>
+#include <tandem/core/cpu/conv/direct_conv.h>
+#include <tandem/core/cpu/conv/tap_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -18,6 +18,8 @@
 
 namespace tandem {
 namespace {
+
+using cpu::ConvPass;
 
 struct Case {
   Shape x;
@@ -74,7 +76,7 @@ TEST(Conv2d, DirectlyForFewOutputs) {
       for (const std::int64_t out : {1, 2, 3, 4, 7, 8}) {
         // Rows of 3 pixels to several tiles, some of which overlap.
         const Case c{{2, in, 9, 3 + (5 * in + 3 * out) % 40}, out, window};
-        EXPECT_TRUE(cpu::DirectConv(window, c.x, output_of(c)).pays(DType::f32)) << c.x;
+        EXPECT_TRUE(cpu::DirectConv({ConvPass::outputs, window, c.x, output_of(c), DType::f32}).pays()) << c.x;
         expect_like_f64(c);
       }
     }
@@ -99,17 +101,19 @@ TEST(Conv2d, DirectlyForFewOutputsOfBf16) {
   const auto bf16 = [](const Array& a) { return a.channels_last().to(DType::bf16); };
   const auto exact = [](const Array& a) { return a.to(DType::f64); };
   // Most of the pixels would be converted for nothing.
-  EXPECT_FALSE(cpu::DirectConv({.kernel = 1, .stride = 2}, {2, 96, 11, 19}, {2, 1, 6, 10}).pays(DType::bf16));
+  EXPECT_FALSE(
+      cpu::DirectConv({ConvPass::outputs, {.kernel = 1, .stride = 2}, {2, 96, 11, 19}, {2, 1, 6, 10}, DType::bf16})
+          .pays());
   for (const std::int64_t out : {1, 3}) {
     const Window window{.kernel = 5, .padding = 2};
     const Array x = bf16(ops::randn({2, 24, 11, 19})), weight = ops::randn({out, 24, 5, 5}), bias = ops::randn({out});
-    ASSERT_TRUE(cpu::DirectConv(window, x.shape(), {2, out, 11, 19}).pays(DType::bf16));
+    ASSERT_TRUE(cpu::DirectConv({ConvPass::outputs, window, x.shape(), {2, out, 11, 19}, DType::bf16}).pays());
     const double error = testing::relative_rms(ops::conv2d(x, weight, bias, window),
                                                ops::conv2d(exact(x), exact(weight), exact(bias), window));
     EXPECT_LT(error, 2e-3);
     const Array grad_y = bf16(ops::randn({2, 24, 11, 19})), turned = ops::randn({24, out, 5, 5});
     const Shape seen{2, out, 11, 19};
-    ASSERT_TRUE(cpu::DirectConv(window, seen, grad_y.shape()).pays_for_input(DType::bf16));
+    ASSERT_TRUE(cpu::DirectConv({ConvPass::input_gradient, window, seen, grad_y.shape(), DType::bf16}).pays());
     EXPECT_LT(testing::relative_rms(ops::conv2d_grad_input(grad_y, turned, window, seen),
                                     ops::conv2d_grad_input(exact(grad_y), exact(turned), window, seen)),
               2e-3);
@@ -160,17 +164,17 @@ TEST(Conv2d, AlongRowsForAKernelForEachChannel) {
           const Array grad_y = ops::randn(y.shape()).channels_last().to(dtype);
           const Array found = Array::empty_channels_last(y.shape(), dtype);
           const Array grad_x = Array::empty_channels_last(shape, dtype);
-          const cpu::DepthwiseConv conv(window, shape, y.shape());
+          const auto conv = [&](ConvPass pass) { return cpu::DepthwiseConv({pass, window, shape, y.shape(), dtype}); };
           SCOPED_TRACE(::testing::Message() << shape << ", kernel " << kernel << ", padding " << padding);
           const double most = dtype == DType::f32 ? 1e-6 : 2e-3;
-          conv.forward(x, weight, bias, found);
+          conv(ConvPass::outputs).run({.x = x, .weight = weight, .bias = bias, .y = found});
           EXPECT_LT(testing::relative_rms(found, y), most);
           const Array grad_weight = Array::empty(weight.shape());
-          conv.grad_weight(x, grad_y, grad_weight);
+          conv(ConvPass::weight_gradient).run({.x = x, .y = grad_y, .grad_weight = grad_weight});
           const auto sums = ops::conv2d_grad_weight(exact(x), exact(grad_y), window, channels, false, DType::f64);
           EXPECT_LT(testing::relative_rms(grad_weight, sums.weight), 1e-6);
           if (padding.h >= kernel.h) continue;
-          conv.grad_input(grad_y, weight, grad_x);
+          conv(ConvPass::input_gradient).run({.weight = weight, .y = grad_y, .grad_x = grad_x});
           const Array expected = ops::conv2d_grad_input(exact(grad_y), exact(weight), window, shape);
           EXPECT_LT(testing::relative_rms(grad_x, expected), most);
         }
@@ -220,7 +224,7 @@ TEST(Conv2d, WeightGradientsOfEachChannelSpreadNothing) {
   x.narrow(1, 1, 1).narrow(2, 4, 1).narrow(3, 8, 1).fill(INFINITY);
   const Window window{.kernel = 3, .groups = 3};
   const Array grad_y = ops::ones({1, 3, 3, 7}).channels_last();
-  ASSERT_TRUE(cpu::DepthwiseConv(window, x.shape(), grad_y.shape()).pays_for_weight(DType::f32));
+  ASSERT_TRUE(cpu::DepthwiseConv({ConvPass::weight_gradient, window, x.shape(), grad_y.shape(), DType::f32}).pays());
   const auto found = ops::conv2d_grad_weight(x, grad_y, window, 3, false, DType::f32).weight.to_vector<float>();
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], i == 17 ? INFINITY : 21.f) << i;
 }
@@ -237,41 +241,11 @@ TEST(Conv2d, ByTaps) {
   };
   for (const Case& c : cases) {
     const Shape y = output_of(c);
-    const cpu::ConvTaps taps(c.window, c.x, y);
-    const cpu::CookToomConv tiles(c.window, c.x, y);
-    EXPECT_TRUE(taps.pay_for_outputs(DType::f32) && taps.pay_for_input(DType::f32)) << c.x;
-    EXPECT_TRUE(taps.pay_for_weight(DType::f32)) << c.x;
-    const auto pay = [&](const cpu::CookToomChoice& choice) { return tiles.can(DType::f32) && choice.pays(); };
-    EXPECT_FALSE(pay(tiles.choose_grad_input(DType::f32, taps.seen_share()))) << c.x;
-    EXPECT_FALSE(pay(tiles.choose_grad_weight(DType::f32, taps.seen_share()))) << c.x;
-    expect_like_f64(c);
-  }
-}
-
-// A kernel of oneDNN 2.6 gave wrong numbers for these.
-TEST(Conv2d, WithKernelsWiderThanTheImage) {
-  const Case cases[] = {
-      {{1, 3, 7, 7}, 64, {.kernel = 9, .padding = 4}},
-      {{1, 3, 9, 9}, 64, {.kernel = 11, .padding = 5}},
-      {{1, 1, 5, 7}, 64, {.kernel = {1, 9}, .padding = {0, 4}}},
-      {{1, 64, 7, 7}, 64, {.kernel = {2, 5}, .padding = {1, 4}, .dilation = {1, 2}}},
-      {{1, 64, 9, 9}, 64, {.kernel = 6, .padding = {3, 5}, .dilation = {1, 2}}},
-      {{3, 64, 11, 11}, 64, {.kernel = {4, 7}, .padding = {3, 6}, .dilation = 2}},
-  };
-  for (const Case& c : cases) expect_like_f64(c);
-}
-
-TEST(Conv2d, ByOneDnn) {
-  const Case cases[] = {
-      {{2, 4, 9, 11}, 4, {.kernel = 3, .padding = 1}},  // too few channels
-      {{2, 96, 33, 33}, 96, {.kernel = 3, .stride = 2, .padding = 1}},
-      {{2, 96, 33, 33}, 96, {.kernel = {2, 4}, .padding = {1, 2}}},
-  };
-  for (const Case& c : cases) {
-    const Shape y = output_of(c);
-    const cpu::CookToomConv tiles(c.window, c.x, y);
-    EXPECT_FALSE(tiles.can(DType::f32) && tiles.choose_forward(DType::f32, 1).pays()) << c.x;
-    EXPECT_FALSE(cpu::ConvTaps(c.window, c.x, y).pay_for_weight(DType::f32)) << c.x;
+    for (const ConvPass pass : {ConvPass::outputs, ConvPass::input_gradient, ConvPass::weight_gradient}) {
+      const cpu::ConvLayer layer(pass, c.window, c.x, y, DType::f32);
+      EXPECT_TRUE(cpu::TapConv(layer).beats_onednn()) << c.x;
+      EXPECT_TRUE(pass == ConvPass::outputs || !cpu::CookToomConv(layer).pays()) << c.x;
+    }
     expect_like_f64(c);
   }
 }

@@ -1,5 +1,5 @@
-// Convolutions by tiles (core/cpu/conv2d_cook_toom.h) beside direct sums in f64.
-#include <tandem/core/cpu/conv2d_cook_toom.h>
+// Convolutions by tiles (core/cpu/conv/cook_toom_conv.h) beside direct sums in f64.
+#include <tandem/core/cpu/conv/cook_toom_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
@@ -21,6 +21,7 @@
 namespace tandem {
 namespace {
 
+using cpu::ConvPass;
 using cpu::CookToomChoice;
 using cpu::CookToomConv;
 using cpu::CookToomScheme;
@@ -47,18 +48,23 @@ double error_of_tiles(const Case& c, const CookToomChoice& tiles, bool activatio
   const Array y = ops::conv2d(x64, weight64, bias.to(DType::f64), c.window);
   const Array grad_y = ops::randn(y.shape()).channels_last(), grad64 = grad_y.to(DType::f64);
 
-  const CookToomConv conv(c.window, c.x, y.shape());
+  const auto conv = [&](ConvPass pass) { return CookToomConv({pass, c.window, c.x, y.shape(), DType::f32}, tiles); };
+  const auto both = [&](bool add) {
+    cpu::ConvLayer layer(ConvPass::both_gradients, c.window, c.x, y.shape(), DType::f32);
+    layer.add = add;
+    return CookToomConv(layer, tiles);
+  };
   const Array by_tiles = Array::empty_channels_last(y.shape()), grad_x = Array::empty_channels_last(c.x);
   const Array grad_weight = Array::empty(weight.shape());
   const Array also_x = Array::empty_channels_last(c.x), also_weight = Array::empty(weight.shape());
   for (Array a : {by_tiles, grad_x, grad_weight, also_x, also_weight}) a.fill(NAN);
-  conv.forward(tiles, x, weight, bias, by_tiles);
-  conv.grad_input(tiles, grad_y, weight, grad_x);
-  conv.grad_weight(tiles, x, grad_y, grad_weight);
-  conv.grads(tiles, x, grad_y, weight, false, also_x, also_weight);
+  conv(ConvPass::outputs).run({.x = x, .weight = weight, .bias = bias, .y = by_tiles});
+  conv(ConvPass::input_gradient).run({.weight = weight, .y = grad_y, .grad_x = grad_x});
+  conv(ConvPass::weight_gradient).run({.x = x, .y = grad_y, .grad_weight = grad_weight});
+  both(false).run({.x = x, .weight = weight, .y = grad_y, .grad_x = also_x, .grad_weight = also_weight});
   EXPECT_EQ(also_x.contiguous().to_vector<float>(), grad_x.contiguous().to_vector<float>()) << c;
   const Array more = ops::randn(c.x).channels_last(), sum = ops::zip(functors::Add{}, more, grad_x);
-  conv.grads(tiles, x, grad_y, weight, true, more, also_weight);
+  both(true).run({.x = x, .weight = weight, .y = grad_y, .grad_x = more, .grad_weight = also_weight});
   EXPECT_LT(relative_rms(more, sum), 1e-7) << c;
   const Array weight_sums = ops::conv2d_grad_weight(x64, grad64, c.window, c.out, false, DType::f64).weight;
   return std::max({relative_rms(by_tiles, y),
@@ -158,8 +164,10 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
   manual_seed(9);
   const Window window{.kernel = 3, .padding = 1};
   const Array x = ops::randn({10, 32, 28, 28}).channels_last(), weight = ops::randn({32, 32, 3, 3});
-  ASSERT_TRUE(CookToomConv(window, {100, 32, 28, 28}, {100, 32, 28, 28}).choose_forward(DType::f32, 1).pays());
-  ASSERT_TRUE(CookToomConv(window, {1, 32, 28, 28}, {1, 32, 28, 28}).choose_forward(DType::f32, 1).pays());
+  for (const std::int64_t images : {1, 100}) {
+    const Shape shape{images, 32, 28, 28};
+    ASSERT_TRUE(CookToomConv({ConvPass::outputs, window, shape, shape, DType::f32}).pays());
+  }
   const Array whole = ops::conv2d(x, weight, {}, window), part = ops::conv2d(x.narrow(0, 3, 5), weight, {}, window);
   EXPECT_EQ(whole.narrow(0, 3, 5).contiguous().to_vector<float>(), part.contiguous().to_vector<float>());
   const Array grad = ops::conv2d_grad_input(x, weight, window, x.shape());
@@ -170,7 +178,8 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
 // The output that sees an Inf or NaN is not finite. Others of its tile may not be, either.
 TEST(ConvTiles, ShowWhatIsNotFinite) {
   const Window window{.kernel = 3, .padding = 1};
-  ASSERT_TRUE(CookToomConv(window, {2, 32, 20, 20}, {2, 32, 20, 20}).choose_forward(DType::f32, 1).pays());
+  const Shape shape{2, 32, 20, 20};
+  ASSERT_TRUE(CookToomConv({ConvPass::outputs, window, shape, shape, DType::f32}).pays());
   for (const float odd : {INFINITY, NAN}) {
     const Array x = ops::ones({2, 32, 20, 20}).channels_last();
     x.narrow(0, 1, 1).narrow(2, 9, 1).narrow(3, 13, 1).fill(odd);
@@ -206,15 +215,17 @@ TEST(ConvTiles, Take16Bits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Array x = ops::randn(c.x).channels_last().to(dtype), weight = ops::randn({24, 20, 3, 3}).to(dtype);
     const Array y = Array::empty_channels_last({3, 24, 15, 17}, dtype);
-    CookToomConv(c.window, c.x, y.shape()).forward(square(scheme<4, 3>), x, weight, {}, y);
+    const CookToomChoice tiles = square(scheme<4, 3>);
+    CookToomConv({ConvPass::outputs, c.window, c.x, y.shape(), dtype}, tiles).run({.x = x, .weight = weight, .y = y});
     const Array expected = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, c.window);
     const double rounding = dtype == DType::bf16 ? 2e-3 : 3e-4;  // of the result alone
     EXPECT_LT(relative_rms(y, expected), rounding);
 
     const Array grad_weight = Array::empty(weight.shape(), dtype);
     const Array more = ops::randn(c.x).channels_last().to(dtype), before = more.to(DType::f64);
-    const CookToomConv conv(c.window, c.x, y.shape());
-    conv.grads(square(scheme<4, 3>), x, y, weight, true, more, grad_weight);
+    cpu::ConvLayer layer(ConvPass::both_gradients, c.window, c.x, y.shape(), dtype);
+    layer.add = true;
+    CookToomConv(layer, tiles).run({.x = x, .weight = weight, .y = y, .grad_x = more, .grad_weight = grad_weight});
     const Array grad = ops::conv2d_grad_input(y.to(DType::f64), weight.to(DType::f64), c.window, c.x);
     EXPECT_LT(relative_rms(more, ops::zip(functors::Add{}, before, grad)), rounding);
   }

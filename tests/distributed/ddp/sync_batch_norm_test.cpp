@@ -196,7 +196,7 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
 }
 
 // How far a training is from one in f64. The sums of 5 x 5 tiles have ten times the errors of direct sums
-// (core/cpu/conv2d_cook_toom.h), and so has this training beside PyTorch's.
+// (core/cpu/conv/cook_toom_conv.h), and so has this training beside PyTorch's.
 TEST(SyncBatchNorm, tiles_train_the_documents_network_nearly_as_in_f64) {
   const Golden golden("batch_norm.safetensors");
   const auto exact = train(local_group(), golden, {24}, DType::f64), by_tiles = train(local_group(), golden, {24});

@@ -5,7 +5,7 @@
 // with B does.
 #pragma once
 
-#include <tandem/core/cpu/cook_toom_scheme.h>
+#include <tandem/core/cpu/conv/cook_toom_scheme.h>
 #include <tandem/core/device/backend.h>
 
 #include <string>

@@ -1,12 +1,12 @@
-#include <tandem/core/cpu/conv2d_taps.h>
-#include <tandem/core/cpu/cook_toom_kernels.h>
+#include <tandem/core/cpu/conv/blocks.h>
+#include <tandem/core/cpu/conv/tap_conv.h>
+#include <tandem/core/cpu/conv/tap_panels.h>
+#include <tandem/core/cpu/conv/tile_products.h>
 #include <tandem/core/cpu/onednn.h>
-#include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/tile_products.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace tandem::cpu {
 
@@ -40,15 +40,24 @@ Array spread_pixels(const Array& pixels) {
 
 }  // namespace
 
-ConvTaps::ConvTaps(const Window& window, const Shape& x, const Shape& y)
-    : window_(window),
-      x_(x),
-      y_(y),
-      rows_(along(x[2], y[2], window.kernel.h, window.stride.h, window.padding.h, window.dilation.h)),
-      columns_(along(x[3], y[3], window.kernel.w, window.stride.w, window.padding.w, window.dilation.w)) {}
+TapConv::TapConv(const ConvLayer& layer) : ConvMethod(layer) {
+  const auto& [kernel, stride, padding, dilation, groups] = layer.window;
+  rows_ = along(layer.x[2], layer.y[2], kernel.h, stride.h, padding.h, dilation.h);
+  columns_ = along(layer.x[3], layer.y[3], kernel.w, stride.w, padding.w, dilation.w);
+}
 
-std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
-                                             std::int64_t padding, std::int64_t dilation) {
+bool TapConv::pays() const {
+  return layer_.window.groups == 1 && (layer_.dtype == DType::f32 || layer_.dtype == DType::bf16) &&
+         layer_.pass != ConvPass::both_gradients;
+}
+
+bool TapConv::beats_onednn() const {
+  if (layer_.pass == ConvPass::outputs && is_single()) return false;
+  return pays() && (is_single() || seen_share() <= (layer_.pass == ConvPass::weight_gradient ? 0.75 : 0.5));
+}
+
+std::vector<TapConv::Reach> TapConv::along(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
+                                           std::int64_t padding, std::int64_t dilation) {
   std::vector<Reach> reaches;
   for (std::int64_t k = 0; k < kernel; ++k) {
     const std::int64_t offset = k * dilation - padding;  // through this tap, output o sees input o * stride + offset
@@ -61,15 +70,15 @@ std::vector<ConvTaps::Reach> ConvTaps::along(std::int64_t x, std::int64_t y, std
   return reaches;
 }
 
-double ConvTaps::share_of(const std::vector<Reach>& reaches, std::int64_t outputs) {
+double TapConv::share_of(const std::vector<Reach>& reaches, std::int64_t outputs) {
   double sum = 0;
   for (const Reach& reach : reaches) sum += static_cast<double>(reach.count);
   return sum / static_cast<double>(outputs * static_cast<std::int64_t>(reaches.size()));
 }
-double ConvTaps::seen_share() const { return seen_row_share() * share_of(columns_, y_[3]); }
-double ConvTaps::seen_row_share() const { return share_of(rows_, y_[2]); }
+double TapConv::seen_share() const { return seen_row_share() * share_of(columns_, layer_.y[3]); }
+double TapConv::seen_row_share() const { return share_of(rows_, layer_.y[2]); }
 
-std::vector<ConvTaps::Tap> ConvTaps::taps() const {
+std::vector<TapConv::Tap> TapConv::taps() const {
   std::vector<Tap> seeing;
   for (std::size_t h = 0; h < rows_.size(); ++h)
     for (std::size_t w = 0; w < columns_.size(); ++w)
@@ -78,7 +87,7 @@ std::vector<ConvTaps::Tap> ConvTaps::taps() const {
   return seeing;
 }
 
-Array ConvTaps::seen(const Array& image, Side side, const Tap& tap) {
+Array TapConv::seen(const Array& image, Side side, const Tap& tap) {
   const auto cut = [&](const Array& a, int dim, const Reach& reach) {
     const auto [first, step] = reach.of(side);
     return a.slice(dim, first, first + (reach.count - 1) * step + 1, step);
@@ -86,7 +95,7 @@ Array ConvTaps::seen(const Array& image, Side side, const Tap& tap) {
   return cut(cut(pixels_last(image), 1, tap.rows), 2, tap.columns);
 }
 
-void ConvTaps::run(const Sum& sum) const {
+void TapConv::add_up(const Sum& sum) const {
   if (sum.to.numel() == 0) return;
   const std::vector<Tap> seeing = taps();
   if (is_single() && !seeing.empty()) return run_one(sum, seeing.front());
@@ -97,7 +106,7 @@ void ConvTaps::run(const Sum& sum) const {
 }
 
 // The product of a 1 x 1 kernel. Pixels that see nothing get the bias alone.
-void ConvTaps::run_one(const Sum& sum, const Tap& tap) {
+void TapConv::run_one(const Sum& sum, const Tap& tap) {
   const Array from = seen(sum.from, sum.other_side(), tap), to = seen(sum.to, sum.side, tap);
   const Array weight = sum.weight.reshape({sum.weight.dim(0), -1}).to(from.dtype());
   const Array matrix = sum.side == Side::y ? weight.transpose(0, 1) : weight;  // (channels of from, channels of to)
@@ -112,7 +121,7 @@ void ConvTaps::run_one(const Sum& sum, const Tap& tap) {
 // Sums in f32. Through one tap, what the pixels of a row add to their sums is one product of matrices, and it reads the
 // pixels where they lie. A thread takes a panel of outputs at a time. It adds up a block of pixels in its cache, some
 // inputs at a time, so that the weights of their taps stay in the cache too.
-void ConvTaps::run_all(const Sum& sum, std::vector<Tap> seeing) {
+void TapConv::run_all(const Sum& sum, std::vector<Tap> seeing) {
   const std::int64_t inputs = sum.from.dim(1), outputs = sum.to.dim(1), width = sum.to.dim(3);
   const std::int64_t rows = sum.to.dim(0) * sum.to.dim(2);
   const Array from = spread_pixels(pixels_last(sum.from)), to = pixels_last(sum.to);
@@ -127,21 +136,19 @@ void ConvTaps::run_all(const Sum& sum, std::vector<Tap> seeing) {
   }
   const Kernels kernels{weight.contiguous(), sum.side == Side::x};
 
-  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte. The rows of a
-  // panel are cut into as many parts as make the number of all parts a multiple of the threads.
+  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte.
   const std::int64_t block = std::max<std::int64_t>((64 << 10) / panel / width, 1);
-  const std::int64_t panels = (outputs + panel - 1) / panel, threads = omp_get_max_threads();
-  const std::int64_t parts = threads / std::gcd(threads, panels), workers = std::min(panels * parts, threads);
+  const Slices slices(outputs, 1);
   const std::int64_t weight_numbers = spread(inputs * kernels.taps() * panel);
-  const Array memory = Array::empty({workers, weight_numbers + spread(block * width * panel)});
-  share(workers, panels * parts, to.numel() * inputs, [&](std::int64_t worker, std::int64_t i) {
-    const std::int64_t output = i / parts * panel, channels = std::min(panel, outputs - output);
+  const Array memory = Array::empty({slices.workers, weight_numbers + spread(block * width * panel)});
+  slices.for_each(to.numel() * inputs, [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
+    const std::int64_t output = slice * panel, channels = slices.channels(slice);
     TapPanels weights(kernels, {output, channels}, {0, inputs});
     weights.use(memory.data<float>() + worker * memory.dim(1));
     weights.read(0);
     float* const sums = weights.at(0, 0) + weight_numbers;
-    const std::int64_t pixel = weights.width(), end = rows * (i % parts + 1) / parts;
-    for (std::int64_t first = rows * (i % parts) / parts; first < end; first += block) {
+    const std::int64_t pixel = weights.width(), end = rows * (part + 1) / slices.parts;
+    for (std::int64_t first = rows * part / slices.parts; first < end; first += block) {
       const std::int64_t last = std::min(first + block, end), pixels = (last - first) * width;
       for (std::int64_t p = 0; p < pixels; ++p) std::copy_n(bias.data<float>() + output, pixel, sums + p * pixel);
       add_rows(sum, seeing, from, weights, {first, last}, sums);
@@ -151,8 +158,8 @@ void ConvTaps::run_all(const Sum& sum, std::vector<Tap> seeing) {
   });
 }
 
-void ConvTaps::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights,
-                        Rows rows, float* sums) {
+void TapConv::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights,
+                       Rows rows, float* sums) {
   const std::int64_t height = sum.to.dim(2), width = sum.to.dim(3), pixel = weights.width();
   const std::int64_t inputs = from.dim(3), turns = parts_of_sum<false>(inputs);
   for (std::int64_t turn = 0; turn < turns; ++turn) {
@@ -190,15 +197,14 @@ void ConvTaps::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Ar
   }
 }
 
-void ConvTaps::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
-  run({Side::y, x, weight, bias, y});
+void TapConv::run(const ConvArrays& a) {
+  if (layer_.pass == ConvPass::outputs) return add_up({Side::y, a.x, a.weight, a.bias, a.y});
+  if (layer_.pass == ConvPass::input_gradient) return add_up({Side::x, a.y, a.weight, std::nullopt, a.grad_x});
+  sum_weight(a.x, a.y, a.grad_weight);
+  sum_bias(a);
 }
 
-void ConvTaps::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  run({Side::x, grad_y, weight, std::nullopt, grad_x});
-}
-
-void ConvTaps::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
+void TapConv::sum_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
   const std::vector<Tap> seeing = taps();
   if (seeing.size() < rows_.size() * columns_.size()) backend({}).fill(grad_weight, 0);
   for (const Tap& tap : seeing) {

@@ -1,4 +1,4 @@
-#include <tandem/core/cpu/cook_toom_choice.h>
+#include <tandem/core/cpu/conv/cook_toom_choice.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 struct TileCosts {
   const CookToomScheme* scheme;
   double to_places, to_pixels;  // for a tile along one axis
-  double preference;            // a little more for larger errors
+  double error_penalty;         // multiplies the cost: more for larger errors
   double error;                 // RMS along both axes with 32 inputs, in millionths
 };
 constexpr std::array<TileCosts, 1> kernel_1{{{&scheme<1, 1>, 5, 4, 1, 0.2}}};
@@ -92,7 +92,7 @@ double cycles(const TileCosts& rows, const TileCosts& columns, Extent dilation, 
   const double calls = call * (2 * across_places + 3 * height);
   const double numbers = places * static_cast<double>(inputs) * out * 16;
   const double weight = numbers * (numbers < cache_numbers ? cached_weight : large_weight);
-  return (products + to_places + to_pixels + calls + weight / batch) * rows.preference * columns.preference;
+  return (products + to_places + to_pixels + calls + weight / batch) * rows.error_penalty * columns.error_penalty;
 }
 
 std::span<const TileCosts> schemes_of(std::int64_t taps) {

@@ -1,8 +1,8 @@
 // The transforms of cook_toom.h over lines of pixels, chosen at run time.
 #pragma once
 
-#include <tandem/core/cpu/cook_toom.h>
-#include <tandem/core/cpu/tile_products.h>
+#include <tandem/core/cpu/conv/cook_toom.h>
+#include <tandem/core/cpu/conv/lanes.h>
 
 namespace tandem::cpu {
 

@@ -10,30 +10,24 @@
 // 6e-7, and those of the gradient of the weight below 2e-6.
 #pragma once
 
-#include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
-
-#include <optional>
+#include <tandem/core/cpu/conv/conv_method.h>
 
 namespace tandem::cpu {
 
-class OneChannelConv {
+// The outputs and the gradient of the weight.
+class OneChannelConv final : public ConvMethod {
  public:
-  // x (N, 1, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
-  OneChannelConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
-
-  // Whether this computes the outputs and the gradient of the weight: stride 1, a kernel of 5 x 5, and as many outputs
-  // as fill whole vectors (16 with AVX-512, 8 with AVX2). Never where math_mode() wants exact convolutions.
-  bool pays(DType dtype) const;
-
-  // Arguments are as in Backend: f32 or bf16. Images are channels last.
-  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
-  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
-                   const std::optional<Array>& grad_bias) const;
+  using ConvMethod::ConvMethod;
+  std::string name() const override { return "tiles of F(4, 5) along rows, for one channel"; }
+  // Whether this computes the layer: stride 1, a kernel of 5 x 5, and as many outputs as fill whole vectors (16 with
+  // AVX-512, 8 with AVX2). Never where math_mode() wants exact convolutions.
+  bool pays() const override;
+  void run(const ConvArrays& arrays) override;  // f32 or bf16
 
  private:
-  const Window& window_;
-  const Shape &x_, &y_;
+  void convolve(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
+  void sum_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
+                  const std::optional<Array>& grad_bias) const;
 };
 
 }  // namespace tandem::cpu

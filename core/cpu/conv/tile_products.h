@@ -3,34 +3,18 @@
 // in registers.
 #pragma once
 
-#include <tandem/core/cpu/simd.h>
+#include <tandem/core/cpu/conv/lanes.h>
 
 #include <algorithm>
 #include <cstdint>
 
 namespace tandem::cpu {
 
-// Numbers in a vector, and rows whose sums fit into the registers beside two vectors of columns.
-inline constexpr int lanes = float_lanes, most_rows = lanes == 16 ? 12 : 6;
-using Lanes = vec<float, lanes>;
-
-// A number of channels, rounded up to whole vectors.
-constexpr std::int64_t padded(std::int64_t channels) { return (channels + lanes - 1) / lanes * lanes; }
+// Rows whose sums fit into the registers beside two vectors of columns.
+inline constexpr int most_rows = lanes == 16 ? 12 : 6;
 
 // Columns of a panel: two vectors, or one at the end.
 constexpr std::int64_t panel = 2 * lanes;
-
-// Cuts `rows` into parts of nearly equal size, at most `most`, and calls f(std::integral_constant<int, part>{}, first
-// row) for each.
-template <int most, class F>
-void for_each_part(std::int64_t rows, F f) {
-  const std::int64_t parts = (rows + most - 1) / most;
-  const auto call = [&]<int... size>(std::int64_t first, std::int64_t count, std::integer_sequence<int, size...>) {
-    ((count == size + 1 ? f(std::integral_constant<int, size + 1>{}, first) : void()), ...);
-  };
-  for (std::int64_t i = 0; i < parts; ++i)
-    call(rows * i / parts, rows * (i + 1) / parts - rows * i / parts, std::make_integer_sequence<int, most>{});
-}
 
 // `count` products of matrices that follow one another at equal distances:
 //   y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b.

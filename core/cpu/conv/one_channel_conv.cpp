@@ -1,5 +1,8 @@
-#include <tandem/core/cpu/conv2d_one_channel.h>
-#include <tandem/core/cpu/cook_toom_orders.h>
+#include <tandem/core/cpu/conv/blocks.h>
+#include <tandem/core/cpu/conv/channels_last_image.h>
+#include <tandem/core/cpu/conv/cook_toom_scheme.h>
+#include <tandem/core/cpu/conv/one_channel_conv.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <algorithm>
@@ -39,8 +42,8 @@ std::vector<Part> parts_of(const Shape& y) {
 // that are seen.
 class PlacedRows {
  public:
-  PlacedRows(const TiledImage& image, Extent padding, float* memory)
-      : image_(image), padding_(padding), turned_(memory), places_(memory + most_pixels * most_seen) {}
+  PlacedRows(const ChannelsLastImage& image, Extent padding, float* memory)
+      : image_(image), padding_(padding), transposed_(memory), places_(memory + most_pixels * most_seen) {}
   static constexpr std::int64_t numbers() { return (most_pixels + most_tiles * n) * most_seen; }
 
   void place(const Part& part) {
@@ -48,25 +51,25 @@ class PlacedRows {
     const std::int64_t top = part.row - padding_.h, left = part.tile * m - padding_.w;
     const std::int64_t begin = std::clamp<std::int64_t>(-left, 0, pixels);
     const std::int64_t end = std::clamp<std::int64_t>(image_.width - left, begin, pixels);
-    std::fill_n(turned_, pixels * most_seen, 0.0f);
+    std::fill_n(transposed_, pixels * most_seen, 0.0f);
     const auto turn = [&](auto type) {
       for (std::int64_t i = std::max<std::int64_t>(-top, 0); i < std::min(seen, image_.height - top); ++i) {
         const auto* const row = reinterpret_cast<const decltype(type)*>(image_.row(part.image, top + i));
         for (std::int64_t k = begin; k < end; ++k)
-          turned_[k * most_seen + i] = static_cast<float>(row[(left + k) * image_.next]);
+          transposed_[k * most_seen + i] = static_cast<float>(row[(left + k) * image_.next]);
       }
     };
     if (image_.dtype == DType::bf16) turn(bfloat16{});
     else turn(float{});
-    scheme<4, 5>.input({turned_, most_seen}, {places_, next_place, next_tile}, {1, part.tiles, padded(seen)});
+    scheme<4, 5>.input({transposed_, most_seen}, {places_, next_place, next_tile}, {1, part.tiles, padded(seen)});
   }
   const float* tile(std::int64_t t) const { return places_ + t * next_tile; }
 
  private:
   static constexpr std::int64_t most_pixels = most_tiles * m + taps - 1;
-  const TiledImage& image_;
+  const ChannelsLastImage& image_;
   const Extent padding_;
-  float *turned_, *places_;
+  float *transposed_, *places_;
 };
 
 // Sums of a vector of output channels: those of the products, for each row of the kernel and place, and the gradient's.
@@ -185,7 +188,7 @@ void share_parts(const Array& x, const Array& y, const Window& window, F f) {
   const std::vector<Part> parts = parts_of(y.shape());
   const auto count = static_cast<std::int64_t>(parts.size()), workers = std::min(Blocks::threads(), count);
   const Array memory = Array::empty({workers, PlacedRows::numbers()});
-  const TiledImage image(x);
+  const ChannelsLastImage image(x);
   share(workers, count, y.numel(), [&](std::int64_t worker, std::int64_t i) {
     const Part& part = parts[static_cast<std::size_t>(i)];
     PlacedRows seen(image, window.padding, memory.data<float>() + worker * memory.dim(1));
@@ -197,24 +200,31 @@ void share_parts(const Array& x, const Array& y, const Window& window, F f) {
 
 // The first pixel of a part, in some channels.
 template <class T>
-T* first_pixel(const TiledImage& image, const Part& part, std::int64_t vector) {
+T* first_pixel(const ChannelsLastImage& image, const Part& part, std::int64_t vector) {
   return reinterpret_cast<T*>(image.row(part.image, part.row)) + part.tile * m * image.next + vector * lanes;
 }
 
 }  // namespace
 
-bool OneChannelConv::pays(DType dtype) const {
-  return (dtype == DType::f32 || dtype == DType::bf16) && x_[1] == 1 && y_[1] % lanes == 0 && window_.groups == 1 &&
-         window_.kernel == Extent(taps) && window_.stride == Extent(1) && window_.dilation == Extent(1) &&
-         !math_mode().exact_convolutions;
+bool OneChannelConv::pays() const {
+  const auto& [kernel, stride, padding, dilation, groups] = layer_.window;
+  return (layer_.pass == ConvPass::outputs || layer_.pass == ConvPass::weight_gradient) &&
+         (layer_.dtype == DType::f32 || layer_.dtype == DType::bf16) && layer_.has_one_dtype_of_images() &&
+         layer_.x[1] == 1 && layer_.y[1] % lanes == 0 && groups == 1 && kernel == Extent(taps) && stride == Extent(1) &&
+         dilation == Extent(1) && !math_mode().exact_convolutions;
 }
 
-void OneChannelConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                             const Array& y) const {
+void OneChannelConv::run(const ConvArrays& a) {
+  if (layer_.pass == ConvPass::outputs) convolve(a.x, a.weight, a.bias, a.y);
+  else sum_weight(a.x, a.y, a.grad_weight, a.grad_bias);
+}
+
+void OneChannelConv::convolve(const Array& x, const Array& weight, const std::optional<Array>& bias,
+                              const Array& y) const {
   const std::vector<PlacedTaps> taps_at_places = placed_weight(weight);
   const Array biases = bias ? bias->to(DType::f32).contiguous() : Array();
-  const TiledImage image(y);
-  share_parts(x, y, window_, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
+  const ChannelsLastImage image(y);
+  share_parts(x, y, layer_.window, [&](auto type, std::int64_t, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
     for (std::size_t v = 0; v < taps_at_places.size(); ++v) {
@@ -223,18 +233,19 @@ void OneChannelConv::forward(const Array& x, const Array& weight, const std::opt
       T* to = first_pixel<T>(image, part, static_cast<std::int64_t>(v));
       std::int64_t i = 0;
       for (; i + 2 <= part.rows; i += 2, to += 2 * next_row)
-        convolve_rows<2>(seen, part, i, taps_at_places[v], added, y_[3], to, image.next, next_row);
-      if (i < part.rows) convolve_rows<1>(seen, part, i, taps_at_places[v], added, y_[3], to, image.next, next_row);
+        convolve_rows<2>(seen, part, i, taps_at_places[v], added, layer_.y[3], to, image.next, next_row);
+      if (i < part.rows)
+        convolve_rows<1>(seen, part, i, taps_at_places[v], added, layer_.y[3], to, image.next, next_row);
     }
   });
 }
 
-void OneChannelConv::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
-                                 const std::optional<Array>& grad_bias) const {
-  const std::int64_t vectors = y_[1] / lanes;
+void OneChannelConv::sum_weight(const Array& x, const Array& grad_y, const Array& grad_weight,
+                                const std::optional<Array>& grad_bias) const {
+  const std::int64_t vectors = layer_.y[1] / lanes;
   std::vector<Sums> sums(static_cast<std::size_t>(Blocks::threads() * vectors));  // for each worker
-  const TiledImage image(grad_y);
-  share_parts(x, grad_y, window_, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
+  const ChannelsLastImage image(grad_y);
+  share_parts(x, grad_y, layer_.window, [&](auto type, std::int64_t worker, const Part& part, const PlacedRows& seen) {
     using T = decltype(type);
     const std::int64_t next_row = image.row_bytes / static_cast<std::int64_t>(sizeof(T));
     PlacedGradient placed;
@@ -242,12 +253,12 @@ void OneChannelConv::grad_weight(const Array& x, const Array& grad_y, const Arra
       Sums& mine = sums[static_cast<std::size_t>(worker * vectors + v)];
       const T* from = first_pixel<T>(image, part, v);
       for (std::int64_t t = 0; t < part.tiles; ++t, from += m * image.next) {
-        mine.gradient += placed.place(from, image.next, next_row, y_[3] - (part.tile + t) * m, part.rows);
+        mine.gradient += placed.place(from, image.next, next_row, layer_.y[3] - (part.tile + t) * m, part.rows);
         add_products(seen.tile(t), placed, part.rows, mine);
       }
     }
   });
-  const Array weight = Array::empty(grad_weight.shape()), bias = Array::empty({y_[1]});
+  const Array weight = Array::empty(grad_weight.shape()), bias = Array::empty({layer_.y[1]});
   float* to = weight.data<float>();
   for (std::int64_t v = 0; v < vectors; ++v) {
     Sums& total = sums[static_cast<std::size_t>(v)];

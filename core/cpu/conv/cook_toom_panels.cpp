@@ -1,6 +1,4 @@
-#include <tandem/core/cpu/cook_toom_orders.h>
-
-#include <numeric>
+#include <tandem/core/cpu/conv/cook_toom_orders.h>
 
 namespace tandem::cpu {
 
@@ -63,33 +61,12 @@ class PlacedTiles {
   Array memory_;
 };
 
-// The outputs, cut into slices of whole panels. A thread takes a slice from the taps to the image, or back. Where their
-// number is no multiple of the threads', several threads share a slice: each does a part of it.
-struct Slices {
-  std::int64_t outputs, width, parts, workers;
+// What a slice's matrices of one column take should leave room in the second-level cache (1 MiB) for the tiles.
+std::int64_t panels_of_slice(const Tiling& tiling, std::int64_t inputs) {
+  return (768 << 10) / (4 * tiling.rows.scheme->n() * inputs * panel);
+}
 
-  // What a slice's matrices of one column take should leave room in the second-level cache (1 MiB) for the tiles.
-  Slices(const Tiling& tiling, std::int64_t inputs, std::int64_t outputs) : outputs(outputs) {
-    const std::int64_t most = (768 << 10) / (4 * tiling.rows.scheme->n() * inputs * panel);
-    const std::int64_t panels = (outputs + panel - 1) / panel, threads = Blocks::threads();
-    width = panel * piece(panels, std::max<std::int64_t>(most, 1), threads);
-    parts = threads / std::gcd(threads, count());
-    workers = std::min(count() * parts, threads);
-  }
-  std::int64_t count() const { return (outputs + width - 1) / width; }
-  // The channels of slice i of an image.
-  Array of(const Array& image, std::int64_t i) const {
-    return image.narrow(1, i * width, std::min(width, outputs - i * width));
-  }
-  // Calls f(worker, slice, part).
-  template <class F>
-  void for_each(std::int64_t elements, F f) const {
-    share(workers, count() * parts, elements,
-          [&](std::int64_t worker, std::int64_t i) { f(worker, i / parts, i % parts); });
-  }
-};
-
-// A pass panel by panel.
+// A pass panel by panel: it works with the taps and the outputs of a slice at a time.
 class PanelPass {
  public:
   explicit PanelPass(const TilePass& pass)
@@ -97,7 +74,7 @@ class PanelPass {
         down_(pass.tiling.rows.scheme->n()),
         across_(pass.tiling.columns.scheme->n()),
         tiles_(pass.tiling, pass.x),
-        slices_(pass.tiling, pass.x.dim(1), pass.outputs) {
+        slices_(pass.outputs, panels_of_slice(pass.tiling, pass.x.dim(1))) {
     const std::int64_t width = pass.tiling.columns.tiles * slices_.width;
     most_rows_ = (tiles_.group() + slices_.parts - 1) / slices_.parts;
     out_step_ = spread(tiles_.group() * width);
@@ -197,7 +174,7 @@ class PanelPass {
   // Each thread makes the taps of its slice, so that they are in its cache.
   TapPanels taps_of(const Kernels& kernels, std::int64_t slice, TapPanels::Range inputs) const {
     const std::int64_t first = slice * slices_.width;
-    return {kernels, {first, std::min(slices_.width, pass_.outputs - first)}, inputs};
+    return {kernels, {first, slices_.channels(slice)}, inputs};
   }
   FromTiles to_pixels(const Array& image) const { return {pass_.tiling, image, most_rows_, kept_}; }
   ToTiles to_tiles(const Array& image) const {

@@ -1,9 +1,12 @@
-#include <tandem/core/cpu/conv2d_direct.h>
+#include <tandem/core/cpu/conv/converted_conv.h>
+#include <tandem/core/cpu/conv/direct_conv.h>
+#include <tandem/core/cpu/conv/lanes.h>
+#include <tandem/core/cpu/conv/rotated.h>
+#include <tandem/core/cpu/conv/row_bands.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/tile_products.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
-#include <tandem/core/ops/shape.h>
 
 #include <algorithm>
 #include <bit>
@@ -67,7 +70,7 @@ std::int64_t together(std::int64_t out_channels) {
 
 // Rows of output pixels, and rows of the image around them in which padding is written out: each output pixel sees
 // whole rows of the kernel.
-struct Lines {
+struct OutputRows {
   const float* x;      // what the first output pixel sees
   std::int64_t x_row;  // from one row of x to the next, in numbers
   std::int64_t channels, out_width, out_channels;
@@ -134,12 +137,12 @@ struct Lines {
   // The same for all columns, in tiles of P. The last two tiles may overlap.
   template <int outputs, int P>
   void compute_tiles(std::int64_t row, std::int64_t o, float* out) const {
-    const Lines lines = *this;  // a copy: no store to `out` can change it, so that GCC keeps it in registers
+    const OutputRows rows = *this;  // a copy: no store to `out` can change it, so that GCC keeps it in registers
     std::int64_t column = 0;
-    for (; column + P < lines.out_width; column += P)
-      lines.compute_tile<outputs, P>(row, column, o, out + column * lines.out_channels);
-    column = lines.out_width - P;
-    lines.compute_tile<outputs, P>(row, column, o, out + column * lines.out_channels);
+    for (; column + P < rows.out_width; column += P)
+      rows.compute_tile<outputs, P>(row, column, o, out + column * rows.out_channels);
+    column = rows.out_width - P;
+    rows.compute_tile<outputs, P>(row, column, o, out + column * rows.out_channels);
   }
 
   // A row of output pixels, to `out`. A tile has as many columns as there are registers for their sums, or the fewer
@@ -202,21 +205,8 @@ ByPixels by_pixels_of(const Window& window, std::int64_t inputs, std::int64_t ou
   return found;
 }
 
-// Output rows that are computed from one copy of what they see. Chosen: an image's rows above and below are then copied
-// seldom, and the copy stays in the cache.
-constexpr std::int64_t lines_at_once = 8;
-
 bool can(DType dtype, const Window& window) {
   return (dtype == DType::f32 || dtype == DType::bf16) && window.groups == 1 && window.dilation.w == 1;
-}
-
-// Calls compute(y), with y in f32.
-template <class F>
-void in_f32(const Array& y, F compute) {
-  if (y.dtype() == DType::f32) return compute(y);
-  const Array result = Array::empty_channels_last(y.shape());
-  compute(result);
-  backend({}).copy(result, y);
 }
 
 // So few outputs that direct sums are worth a conversion from bf16, and faster than tiles. For gradients of the input,
@@ -234,7 +224,7 @@ bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) 
   return outputs <= most_together ? products >= 20 : !avx512 && outputs <= 16 && products >= 400;
 }
 
-// `kernels` (O, KH, KW, C) and `bias` (O) as Lines has them.
+// `kernels` (O, KH, KW, C) and `bias` (O) as OutputRows has them.
 struct Packed {
   Array weight, bias;
 
@@ -269,9 +259,9 @@ void convolve_pixels(const Array& x, const Array& kernels, const std::optional<A
   }
   const Packed packed(kernels, bias);
   share([&](const float* from, std::int64_t count, float* to) {
-    const Lines lines{from,  0, channels, count, out_channels, packed.weight.data<float>(), packed.bias.data<float>(),
-                      window};
-    lines.compute(0, to);
+    const OutputRows rows{
+        from, 0, channels, count, out_channels, packed.weight.data<float>(), packed.bias.data<float>(), window};
+    rows.compute(0, to);
   });
 }
 
@@ -285,22 +275,21 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
   const std::int64_t out_channels = y.dim(1), out_height = y.dim(2), out_width = y.dim(3);
   const Packed packed(kernels, bias);
   const std::int64_t row = width * channels, padding = window.padding.w * channels, padded_row = row + 2 * padding;
-  const std::int64_t blocks = (out_height + lines_at_once - 1) / lines_at_once;
-  parallel_for(x.dim(0) * blocks, x.numel(), [&](std::int64_t i) {
-    const std::int64_t image = i / blocks, first = i % blocks * lines_at_once;
-    const std::int64_t count = std::min(lines_at_once, out_height - first);
-    const std::int64_t top = first * window.stride.h - window.padding.h;
+  const RowBands bands(window, y.shape());
+  parallel_for(bands.count(), x.numel(), [&](std::int64_t i) {
+    const auto [image, first, count, top] = bands[i];
     const float* const in = x.data<float>() + image * height * row;
-    Lines lines{nullptr, row, channels, out_width, out_channels, packed.weight.data<float>(), packed.bias.data<float>(),
-                window};
+    OutputRows outputs{
+        nullptr, row, channels, out_width, out_channels, packed.weight.data<float>(), packed.bias.data<float>(),
+        window};
     Array copy;
     if (window.padding == Extent(0)) {
-      lines.x = in + top * row;
+      outputs.x = in + top * row;
     } else {
       const std::int64_t rows = (count - 1) * window.stride.h + (window.kernel.h - 1) * window.dilation.h + 1;
       copy = Array::empty({rows * padded_row});
-      lines.x = copy.data<float>();
-      lines.x_row = padded_row;
+      outputs.x = copy.data<float>();
+      outputs.x_row = padded_row;
       for (std::int64_t r = 0; r < rows; ++r) {
         float* to = copy.data<float>() + r * padded_row;
         const std::int64_t h = top + r;
@@ -314,45 +303,30 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
       }
     }
     for (std::int64_t r = 0; r < count; ++r)
-      lines.compute(r, y.data<float>() + (image * out_height + first + r) * out_width * out_channels);
+      outputs.compute(r, y.data<float>() + (image * out_height + first + r) * out_width * out_channels);
   });
 }
 
 }  // namespace
 
-Window DirectConv::from_behind() const {
-  const auto behind = [](std::int64_t kernel, std::int64_t dilation, std::int64_t padding) {
-    return dilation * (kernel - 1) - padding;
-  };
-  Window window = window_;
-  window.padding = {behind(window.kernel.h, window.dilation.h, window.padding.h),
-                    behind(window.kernel.w, window.dilation.w, window.padding.w)};
-  return window;
+bool DirectConv::pays() const {
+  const auto& [kernel, stride, padding, dilation, groups] = layer_.window;
+  const std::int64_t inputs = layer_.channels_read(), outputs = layer_.channels_written();
+  if (!can(layer_.dtype, layer_.window) || !is_faster(layer_.window, inputs, outputs)) return false;
+  if (layer_.pass == ConvPass::input_gradient)
+    return stride == Extent(1) && can_rotate(layer_.window) && outputs <= few;
+  // All of a bf16 image is converted, so that it does not pay where the stride leaves out pixels.
+  const bool sees_all = kernel.h >= stride.h && kernel.w >= stride.w;
+  return layer_.pass == ConvPass::outputs && (layer_.dtype == DType::f32 || (outputs <= few && sees_all));
 }
 
-// All of a bf16 image is converted, so that it does not pay where the stride leaves out pixels.
-bool DirectConv::pays(DType dtype) const {
-  const bool sees_all = window_.kernel.h >= window_.stride.h && window_.kernel.w >= window_.stride.w;
-  return can(dtype, window_) && (dtype == DType::f32 || (y_[1] <= few && sees_all)) && is_faster(window_, x_[1], y_[1]);
-}
+bool DirectConv::beats_tiles() const { return layer_.channels_written() <= few && pays(); }
 
-bool DirectConv::beats_tiles(DType dtype) const { return y_[1] <= few && pays(dtype); }
-
-bool DirectConv::pays_for_input(DType dtype) const {
-  const Window window = from_behind();
-  return can(dtype, window) && window.stride == Extent(1) && window.padding.h >= 0 && window.padding.w >= 0 &&
-         x_[1] <= few && is_faster(window, y_[1], x_[1]);
-}
-
-void DirectConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const {
-  in_f32(y, [&](const Array& sums) { convolve(x.to(DType::f32), weight.permute({0, 2, 3, 1}), bias, window_, sums); });
-}
-
-void DirectConv::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  const Array seen_from_behind = ops::flip(weight, {2, 3}).permute({1, 2, 3, 0});
-  in_f32(grad_x, [&](const Array& sums) {
-    convolve(grad_y.to(DType::f32), seen_from_behind, std::nullopt, from_behind(), sums);
-  });
+void DirectConv::run(const ConvArrays& arrays) {
+  const ConvArrays a = in_dtype(DType::f32, layer_.pass, arrays);
+  if (layer_.pass == ConvPass::outputs) convolve(a.x, a.weight.permute({0, 2, 3, 1}), a.bias, layer_.window, a.y);
+  else convolve(a.y, rotated(a.weight).permute({1, 2, 3, 0}), std::nullopt, rotated(layer_.window), a.grad_x);
+  copy_results(layer_.pass, a, arrays);
 }
 
 }  // namespace tandem::cpu

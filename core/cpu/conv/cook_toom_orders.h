@@ -18,13 +18,13 @@
 // The gradient of the weight adds up products of the tiles of x, n x n pixels each, with those of the outputs'
 // gradient, m x m pixels each. The gradient of the input is a convolution of the outputs' gradient. Where both are
 // wanted, one pass over the tiles of the outputs' gradient serves both: x then takes the part of the m x m pixels, and
-// the kernel comes out turned by half a turn.
+// the kernel comes out rotated by half a turn.
 //
 // The results of a convolution are the same in both orders, and the sums by panels for every number of threads.
 #pragma once
 
-#include <tandem/core/cpu/cook_toom_kernels.h>
-#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/conv/blocks.h>
+#include <tandem/core/cpu/conv/cook_toom_kernels.h>
 
 #include <algorithm>
 #include <optional>
@@ -34,18 +34,18 @@ namespace tandem::cpu {
 // What a pass over the tiles of an image x computes: the convolution of x, the gradient of a kernel, or both.
 struct TilePass {
   struct Convolution {
-    const Kernels& kernels;
+    Kernels kernels;
     Added added;  // the bias is padded
-    const Array& y;
+    Array y;
   };
   // Sums over all tiles of x and of an image that has the outputs' size.
   struct KernelSums {
-    const Array& grad_y;
-    const Kernels& sums;
+    Array grad_y;
+    Kernels sums;
   };
 
   const Tiling& tiling;
-  const Array& x;
+  Array x;
   std::int64_t outputs;  // channels
   std::optional<Convolution> convolution = {};
   std::optional<KernelSums> kernel_sums = {};
@@ -57,33 +57,6 @@ struct TilePass {
   bool weight_fits() const { return tiling.places() * padded(x.dim(1)) * padded(outputs) * 4 <= 768 << 10; }
   void by_blocks() const;
   void by_panels() const;
-};
-
-// The size of the pieces into which `all` is cut: at most `most`, and so that each thread gets as many pieces.
-inline std::int64_t piece(std::int64_t all, std::int64_t most, std::int64_t threads) {
-  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  return up(all, threads * up(up(all, most), threads));
-}
-
-// Rows of tiles [first, last), cut into blocks, and those spread over threads.
-struct Blocks {
-  std::int64_t first, last, block, workers;
-
-  // Blocks of at most `rows` rows, and at least one.
-  Blocks(std::int64_t first, std::int64_t last, std::int64_t rows)
-      : first(first), last(last), block(piece(last - first, std::max<std::int64_t>(rows, 1), threads())) {
-    workers = std::min(threads(), count());
-  }
-  static std::int64_t threads() { return omp_get_max_threads(); }
-  std::int64_t count() const { return (last - first + block - 1) / block; }
-
-  // Calls f(worker, first, last) for each block.
-  template <class F>
-  void for_each(std::int64_t elements, F f) const {
-    share(workers, count(), elements, [&](std::int64_t worker, std::int64_t b) {
-      f(worker, first + b * block, std::min(first + (b + 1) * block, last));
-    });
-  }
 };
 
 // Rows of tiles whose numbers at one place of the rows, `channels` for each tile, take about 64 KB. That was tried on

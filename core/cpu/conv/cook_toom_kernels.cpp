@@ -1,7 +1,4 @@
-#include <tandem/core/cpu/cook_toom_kernels.h>
-#include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/transpose.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/cpu/conv/cook_toom_kernels.h>
 
 #include <algorithm>
 #include <array>
@@ -13,51 +10,6 @@ namespace {
 constexpr int most_taps = 7;              // along an axis
 constexpr std::int64_t some_inputs = 16;  // their rows of taps fit into a first-level cache
 
-// Rows of a weight lie far apart, which the processor does not foresee.
-constexpr std::int64_t ahead = 2;
-template <int writes>
-void prefetch(const float* from, std::int64_t numbers) {
-  for (std::int64_t i = 0; i < numbers; i += 16) __builtin_prefetch(from + i, writes);
-}
-
-}  // namespace
-
-TapPanels::TapPanels(const Kernels& kernels, Range outputs, Range inputs)
-    : kernels_(kernels),
-      outputs_(outputs),
-      inputs_(inputs),
-      taps_(kernels.taps()),
-      width_(std::min(panel, padded(outputs.count))) {}
-
-void TapPanels::read(std::int64_t panel) const {
-  const auto [first, count] = outputs_of(panel);
-  const auto* const from = static_cast<const float*>(kernels_.weight.raw());
-  float* const to = at(panel, 0);
-  if (count < width_) clear(panel);
-  if (!kernels_.turned)
-    return transpose(from + first * row() + inputs_.first * taps_, count, inputs_.count * taps_, row(), to, width_);
-  for (std::int64_t c = 0; c < inputs_.count; ++c) {
-    const std::int64_t begin = (inputs_.first + c) * row() + first * taps_, end = begin + count * taps_;
-    if (c + ahead < inputs_.count) prefetch<0>(from + begin + ahead * row(), count * taps_);
-    transpose(from + begin, count, taps_, taps_, at(panel, c), width_, kernels_.weight.numel() - end);
-  }
-}
-
-void TapPanels::write(std::int64_t panel) const {
-  const auto [first, count] = outputs_of(panel);
-  auto* const to = static_cast<float*>(kernels_.weight.raw());
-  if (!kernels_.turned)
-    return transpose(at(panel, 0), inputs_.count * taps_, count, width_, to + first * row() + inputs_.first * taps_,
-                     row());
-  for (std::int64_t c = 0; c < inputs_.count; ++c) {
-    float* const begin = to + (inputs_.first + c) * row() + first * taps_;
-    if (c + ahead < inputs_.count) prefetch<1>(begin + ahead * row(), count * taps_);
-    transpose(at(panel, c), taps_, count, width_, begin, taps_);
-  }
-}
-
-namespace {
-
 // The rows of taps of some inputs, each as one number.
 constexpr std::size_t row_taps = some_inputs * most_taps * panel;
 using RowTaps = std::array<float, row_taps>;
@@ -67,10 +19,10 @@ struct RowFactors {
   std::array<float, most_taps> factors;
   int first, count;  // the taps that count
 
-  RowFactors(const CookToomScheme& scheme, std::int64_t column, bool turned) : first(0), count(scheme.r) {
+  RowFactors(const CookToomScheme& scheme, std::int64_t column, bool rotated) : first(0), count(scheme.r) {
     int used = 0, last = 0;
     for (int w = 0; w < scheme.r; ++w) {
-      const float factor = scheme.kernel_elements[column * scheme.r + (turned ? scheme.r - 1 - w : w)];
+      const float factor = scheme.kernel_elements[column * scheme.r + (rotated ? scheme.r - 1 - w : w)];
       factors[static_cast<std::size_t>(w)] = factor;
       if (factor == 0) continue;
       ++used;
@@ -92,7 +44,7 @@ void for_each_row(const Tiling& tiling, const TapPanels& taps, int first, float*
   tap += first * taps.width();
   for (std::int64_t i = 0; i < count; ++i)
     for (std::int64_t h = 0; h < height; ++h, tap += row_step) {
-      float* const row = rows.data() + (i * height + (taps.turned() ? height - 1 - h : h)) * outputs;
+      float* const row = rows.data() + (i * height + (taps.is_rotated() ? height - 1 - h : h)) * outputs;
       for (std::int64_t o = 0; o < outputs; o += lanes) f(tap + o, row + o);
     }
 }
@@ -112,7 +64,7 @@ void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t input, std::in
                               float* places) const {
   const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();
   const CookToomScheme& scheme = *tiling.rows.scheme;
-  const RowFactors row_factors(*tiling.columns.scheme, column, taps.turned());
+  const RowFactors row_factors(*tiling.columns.scheme, column, taps.is_rotated());
   RowTaps rows;
   dispatch_taps(row_factors.count, [&](auto used) {
     const auto factors = row_factors.factors;
@@ -134,7 +86,7 @@ void PlaceMatrices::to_taps(const float* places, std::int64_t input, std::int64_
                             const TapPanels& taps) const {
   const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();
   const CookToomScheme& scheme = *tiling.rows.scheme;
-  const RowFactors row_factors(*tiling.columns.scheme, column, taps.turned());
+  const RowFactors row_factors(*tiling.columns.scheme, column, taps.is_rotated());
   RowTaps rows;
   dispatch_taps(row_factors.count, [&](auto used) {
     const auto factors = row_factors.factors;

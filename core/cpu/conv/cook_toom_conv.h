@@ -23,45 +23,36 @@
 // direct sums.
 #pragma once
 
-#include <tandem/core/array/array.h>
-#include <tandem/core/cpu/cook_toom_choice.h>
-#include <tandem/core/cpu/cook_toom_tiles.h>
-
-#include <optional>
+#include <tandem/core/cpu/conv/conv_method.h>
+#include <tandem/core/cpu/conv/cook_toom_choice.h>
+#include <tandem/core/cpu/conv/cook_toom_tiles.h>
 
 namespace tandem::cpu {
 
-class CookToomConv {
+// All passes, for layers of stride 1 without groups whose kernels have 1, 3, 5 or 7 rows and columns, other than 1 x 1.
+// Never where math_mode() wants exact convolutions. Both gradients come from the same tiles of the outputs' gradient
+// where each of them is computed by tiles, and the errors allow it.
+class CookToomConv final : public ConvMethod {
  public:
-  // x (N, C, H, W) and y (N, O, OH, OW): shapes of the convolution's input and output.
-  CookToomConv(const Window& window, const Shape& x, const Shape& y) : window_(window), x_(x), y_(y) {}
+  // With the best tiles for the layer. They pay where they are faster than the fastest other way.
+  explicit CookToomConv(const ConvLayer& layer);
+  // With tiles of the caller's choice.
+  CookToomConv(const ConvLayer& layer, const CookToomChoice& tiles) : ConvMethod(layer), tiles_(tiles) {}
 
-  // Whether tiles can compute it: stride 1, no groups, kernels with 1, 3, 5 or 7 rows and columns other than 1 x 1.
-  // Never where math_mode() wants exact convolutions.
-  bool can(DType dtype) const;
-
-  // The best tiles, and whether they are faster than the fastest other way. `share` is the time of that way as a share
-  // of what direct sums would take that compute all products of the kernel, those with padding too.
-  CookToomChoice choose_forward(DType dtype, double share) const;
-  CookToomChoice choose_grad_input(DType dtype, double share) const;
-  CookToomChoice choose_grad_weight(DType dtype, double share) const { return choose_forward(dtype, share); }
-
-  // Arguments are as in Backend: f32 or 16-bit floats. Images are channels last.
-  void forward(const CookToomChoice& tiles, const Array& x, const Array& weight, const std::optional<Array>& bias,
-               const Array& y) const;
-  void grad_input(const CookToomChoice& tiles, const Array& grad_y, const Array& weight, const Array& grad_x) const;
-  void grad_weight(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& grad_weight) const;
-  // Both gradients from the same tiles of grad_y, those that choose_grad_input() chose; see serves_both_gradients.
-  // That of the input is added to grad_x where `add` is true.
-  void grads(const CookToomChoice& tiles, const Array& x, const Array& grad_y, const Array& weight, bool add,
-             const Array& grad_x, const Array& grad_weight) const;
+  std::string name() const override { return tiles_.describe(); }
+  std::string why_not() const override { return tiles_.rows ? tiles_.describe() : ""; }
+  bool pays() const override { return tiles_.pays(); }
+  void run(const ConvArrays& arrays) override;  // f32 or 16-bit floats
 
  private:
-  Tiling output_tiling(const CookToomChoice& tiles) const;
-  Tiling input_tiling(const CookToomChoice& tiles) const;
+  // Whether the tiles are those of the outputs' gradient, whose convolution with the rotated kernel is the gradient of
+  // the input.
+  bool reads_gradient() const {
+    return layer_.pass == ConvPass::input_gradient || layer_.pass == ConvPass::both_gradients;
+  }
+  Tiling tiling() const;
 
-  const Window& window_;
-  const Shape &x_, &y_;
+  const CookToomChoice tiles_;
 };
 
 }  // namespace tandem::cpu

@@ -1,9 +1,10 @@
-#include <tandem/core/cpu/conv2d_depthwise.h>
-#include <tandem/core/cpu/cook_toom.h>
-#include <tandem/core/cpu/cook_toom_tiles.h>
+#include <tandem/core/cpu/conv/depthwise_conv.h>
+#include <tandem/core/cpu/conv/lanes.h>
+#include <tandem/core/cpu/conv/rotated.h>
+#include <tandem/core/cpu/conv/row_bands.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
-#include <tandem/core/ops/shape.h>
 
 #include <algorithm>
 #include <numeric>
@@ -12,8 +13,6 @@ namespace tandem::cpu {
 
 namespace {
 
-// Output rows that are computed from one copy of what they see.
-constexpr int rows_at_once = 8;
 // Vectors of an output row, and taps of a row of the kernel, whose sums fit into the registers for two rows.
 constexpr int most_vectors = lanes == 16 ? 8 : 4, most_taps = most_vectors;
 
@@ -50,7 +49,7 @@ struct SeenRows {
 };
 
 // The sums of `vectors` vectors, `step` apart, of two output rows. `seen` is what the first of them sees through the
-// kernel's first place; rows of what is seen are seen_step apart, and of outputs out_step.
+// kernel's first tap; rows of what is seen are seen_step apart, and of outputs out_step.
 template <int vectors>
 void sum_products(const LaneKernel& kernel, std::int64_t phase, const float* seen, std::int64_t seen_step,
                   SeenRows rows, std::int64_t step, float* out, std::int64_t out_step) {
@@ -98,24 +97,25 @@ void copy_row(const From* from, std::int64_t count, To* to) {
   for (; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
 }
 
-// A band: `rows` output rows of an image from `first` on, and the rows that they see. Copy h in `copies` is of the row
-// that is h rows below the first one that is seen, in f32 and with its padding. Copies [begin, end) are in the image.
-// The others are padding, and stay unused.
-struct Band {
-  std::int64_t worker, image, first, rows, begin, end;
+// What a band sees. Copy h in `copies` is of the row that is h rows below the first one that is seen, in f32 and with
+// its padding. Copies [begin, end) are in the image. The others are padding, and stay unused.
+struct SeenBand : RowBand {
+  std::int64_t worker, begin, end;
   float *copies, *room;  // `room` is for what a caller needs besides
 };
 
-// A convolution's images, cut into bands.
-struct Bands {
+// The bands of a convolution, with what they see.
+struct SeenBands {
   const Window& window;
+  RowBands bands;
   std::int64_t images, channels, height, out_height;
   std::int64_t row, out_row;  // numbers of a row of the image, and of outputs
   std::int64_t phases, vectors;
   std::int64_t seen_row;  // from one copy to the next
 
-  Bands(const Window& window, const Array& x, const Array& y)
+  SeenBands(const Window& window, const Array& x, const Array& y)
       : window(window),
+        bands(window, y.shape()),
         images(x.dim(0)),
         channels(x.dim(1)),
         height(x.dim(2)),
@@ -129,36 +129,35 @@ struct Bands {
     seen_row = spread(padded(std::max(before() + row, most_read)));
   }
   std::int64_t before() const { return window.padding.w * channels; }
-  std::int64_t in_image() const { return (out_height + rows_at_once - 1) / rows_at_once; }
-  std::int64_t workers() const { return std::min<std::int64_t>(omp_get_max_threads(), images * in_image()); }
+  std::int64_t workers() const { return std::min<std::int64_t>(omp_get_max_threads(), bands.count()); }
   std::int64_t vectors_of(std::int64_t phase) const { return (vectors - phase + phases - 1) / phases; }
 
   // Calls f(band) for each band of x, which has `room` numbers of memory of its worker's.
   template <class T, class F>
   void for_each(const Array& x, std::int64_t room, F f) const {
-    const std::int64_t copied = (window.kernel.h + rows_at_once - 1) * seen_row;
+    const std::int64_t copied = (window.kernel.h + RowBands::most_rows - 1) * seen_row;
     const Array memory = ops::zeros({workers(), copied + room});
     const std::int64_t products = out_height * out_row * images * window.kernel.h * window.kernel.w;
-    share(workers(), images * in_image(), products, [&](std::int64_t worker, std::int64_t i) {
-      const std::int64_t image = i / in_image(), first = i % in_image() * rows_at_once;
-      const std::int64_t rows = std::min<std::int64_t>(rows_at_once, out_height - first);
+    share(workers(), bands.count(), products, [&](std::int64_t worker, std::int64_t i) {
+      const RowBand band = bands[i];
       // Rows are computed in pairs, so an odd number is rounded up.
-      const std::int64_t top = first - window.padding.h, seen = (rows + 1) / 2 * 2 + window.kernel.h - 1;
-      const std::int64_t begin = std::clamp<std::int64_t>(-top, 0, seen), end = std::clamp(height - top, begin, seen);
+      const std::int64_t seen = (band.rows + 1) / 2 * 2 + window.kernel.h - 1;
+      const std::int64_t begin = std::clamp<std::int64_t>(-band.top, 0, seen);
+      const std::int64_t end = std::clamp(height - band.top, begin, seen);
       float* const copies = memory.data<float>() + worker * memory.dim(1);
       for (std::int64_t h = begin; h < end; ++h)
-        copy_row(static_cast<const T*>(x.raw()) + (image * height + top + h) * row, row,
+        copy_row(static_cast<const T*>(x.raw()) + (band.image * height + band.top + h) * row, row,
                  copies + h * seen_row + before());
-      f(Band{worker, image, first, rows, begin, end, copies, copies + copied});
+      f(SeenBand{band, worker, begin, end, copies, copies + copied});
     });
   }
 };
 
 template <class T>
 void convolve(const Array& x, const LaneKernel& kernel, const Window& window, const Array& y) {
-  const Bands bands(window, x, y);
+  const SeenBands bands(window, x, y);
   const std::int64_t out_row = bands.out_row, sums_row = bands.vectors * lanes, step = bands.phases * lanes;
-  bands.for_each<T>(x, rows_at_once * sums_row, [&](const Band& band) {
+  bands.for_each<T>(x, RowBands::most_rows * sums_row, [&](const SeenBand& band) {
     T* const out = static_cast<T*>(y.raw()) + (band.image * bands.out_height + band.first) * out_row;
     float *const sums = band.room, *to = sums;
     if constexpr (std::is_same_v<T, float>) {
@@ -234,11 +233,11 @@ void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t 
 // lanes).
 template <class T>
 Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
-  const Bands bands(window, x, grad_y);
+  const SeenBands bands(window, x, grad_y);
   const std::int64_t channels = bands.channels, out_row = bands.out_row, phases = bands.phases, step = phases * lanes;
   const std::int64_t vectors = bands.vectors, kernel_row = window.kernel.w * lanes;
   const Array sums = ops::zeros({bands.workers(), phases, window.kernel.h, window.kernel.w, lanes});
-  bands.for_each<T>(x, rows_at_once * out_row, [&](const Band& band) {
+  bands.for_each<T>(x, RowBands::most_rows * out_row, [&](const SeenBand& band) {
     const std::int64_t rows = band.rows;
     float* const gradient = band.room;
     copy_row(static_cast<const T*>(grad_y.raw()) + (band.image * bands.out_height + band.first) * out_row,
@@ -275,12 +274,7 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
   return sums;
 }
 
-bool can(DType dtype, const Window& window, std::int64_t inputs, std::int64_t outputs) {
-  return (dtype == DType::f32 || dtype == DType::bf16) && window.groups == inputs && inputs == outputs && inputs > 1 &&
-         window.stride == Extent(1) && window.dilation == Extent(1);
-}
-
-// Whether this is faster than oneDNN. Where channels fill oneDNN's vectors, it is for kernels of `enough` places, and
+// Whether this is faster than oneDNN. Where channels fill oneDNN's vectors, it is for kernels of `enough` taps, and
 // for smaller ones elsewhere. Found by bench/convolutions with AVX-512: for sums on an AMD EPYC (Zen 4), for the
 // gradient of the weight on an Intel Xeon.
 constexpr std::int64_t enough_for_sums = 26, enough_for_weight = 10;
@@ -290,43 +284,31 @@ bool is_faster(const Window& window, std::int64_t enough) {
 
 }  // namespace
 
-Window DepthwiseConv::from_behind() const {
-  Window window = window_;
-  window.padding = Extent(window.kernel.h - 1 - window.padding.h, window.kernel.w - 1 - window.padding.w);
-  return window;
+bool DepthwiseConv::pays() const {
+  const Window& window = layer_.window;
+  if ((layer_.dtype != DType::f32 && layer_.dtype != DType::bf16) || !layer_.has_one_dtype_of_images()) return false;
+  if (window.groups != layer_.x[1] || layer_.x[1] != layer_.y[1] || layer_.x[1] == 1) return false;
+  if (window.stride != Extent(1) || window.dilation != Extent(1)) return false;
+  switch (layer_.pass) {
+    case ConvPass::outputs: return is_faster(window, enough_for_sums);
+    case ConvPass::input_gradient: return is_faster(window, enough_for_sums) && can_rotate(window);
+    case ConvPass::weight_gradient: return is_faster(window, enough_for_weight);
+    default: return false;
+  }
 }
 
-bool DepthwiseConv::pays(DType dtype) const {
-  return can(dtype, window_, x_[1], y_[1]) && is_faster(window_, enough_for_sums);
-}
-
-bool DepthwiseConv::pays_for_weight(DType dtype) const {
-  return can(dtype, window_, x_[1], y_[1]) && is_faster(window_, enough_for_weight);
-}
-
-bool DepthwiseConv::pays_for_input(DType dtype) const {
-  const Extent padding = from_behind().padding;
-  return pays(dtype) && padding.h >= 0 && padding.w >= 0;
-}
-
-void DepthwiseConv::forward(const Array& x, const Array& weight, const std::optional<Array>& bias,
-                            const Array& y) const {
-  convolve(x, weight, bias, window_, y);
-}
-
-void DepthwiseConv::grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const {
-  convolve(grad_y, ops::flip(weight, {2, 3}), std::nullopt, from_behind(), grad_x);
-}
-
-void DepthwiseConv::grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const {
-  const Array sums =
-      x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(x, grad_y, window_) : sum_gradients<float>(x, grad_y, window_);
+void DepthwiseConv::run(const ConvArrays& a) {
+  if (layer_.pass == ConvPass::outputs) return convolve(a.x, a.weight, a.bias, layer_.window, a.y);
+  if (layer_.pass == ConvPass::input_gradient)
+    return convolve(a.y, rotated(a.weight), std::nullopt, rotated(layer_.window), a.grad_x);
+  const Array sums = a.x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(a.x, a.y, layer_.window)
+                                                : sum_gradients<float>(a.x, a.y, layer_.window);
   // Lanes, phase by phase and worker by worker, belong to the channels in turn.
-  const Array total = Array::empty(grad_weight.shape()),
-              rows = sums.reshape({-1, grad_weight.numel() / x.dim(1), lanes});
-  backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, grad_weight.numel()}),
-                     total.reshape({1, -1}));
-  backend({}).copy(total, grad_weight);
+  const std::int64_t numbers = a.grad_weight.numel();
+  const Array total = Array::empty(a.grad_weight.shape()), rows = sums.reshape({-1, numbers / a.x.dim(1), lanes});
+  backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, numbers}), total.reshape({1, -1}));
+  backend({}).copy(total, a.grad_weight);
+  sum_bias(a);
 }
 
 }  // namespace tandem::cpu

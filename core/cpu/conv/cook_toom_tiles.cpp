@@ -1,4 +1,4 @@
-#include <tandem/core/cpu/cook_toom_tiles.h>
+#include <tandem/core/cpu/conv/cook_toom_tiles.h>
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ struct RowPart {
 
 // Copies them, with zeros around the image and behind the channels.
 template <class T>
-void lay_out(const T* row, const TiledImage& image, const RowPart& part, float* to) {
+void lay_out(const T* row, const ChannelsLastImage& image, const RowPart& part, float* to) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
   const auto pixels_before = [&](std::int64_t end) {
     return std::clamp<std::int64_t>((end - part.first + part.step - 1) / part.step, 0, part.count);
@@ -32,7 +32,7 @@ void lay_out(const T* row, const TiledImage& image, const RowPart& part, float* 
 
 // The way back: writes the pixels, or adds to them.
 template <class T>
-void put_back(const float* from, const TiledImage& image, const RowPart& part, bool add, T* row) {
+void put_back(const float* from, const ChannelsLastImage& image, const RowPart& part, bool add, T* row) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
   for (std::int64_t i = 0; i < part.count; ++i, from += stride) {
     T* const to = row + (part.first + i * part.step) * image.next;
@@ -88,21 +88,21 @@ ToTiles::ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64
   // There is at most a strip for each row of tiles.
   column_step_ = spread(block * pixels(tiling.rows, 1) * stride_);
   place_step_ = spread(tiling.columns.tiles * column_step_);
-  if (!image_.lies_right()) return;
+  if (!image_.has_whole_vectors()) return;
   auto found = std::make_shared<std::vector<LineTiles>>();
   for (const auto& line : tiling.columns.lines) found->push_back(tiles_of(line));
-  lines_ = std::move(found);
+  tiles_of_lines_ = std::move(found);
 }
 
 std::int64_t ToTiles::numbers() const { return longest_ * stride_ + tiling_.columns.scheme->n() * place_step_; }
 
 void ToTiles::use(float* memory) {
-  line_ = memory;
-  by_column_ = line_ + longest_ * stride_;
-  if (image_.lies_right()) std::fill(line_, line_ + stride_, 0.0f);
+  row_buffer_ = memory;
+  by_column_ = row_buffer_ + longest_ * stride_;
+  if (image_.has_whole_vectors()) std::fill(row_buffer_, row_buffer_ + stride_, 0.0f);
 }
 
-// Of an image with a gradient only the outputs themselves are seen.
+// A tile of the outputs' gradient has m pixels, those of its own outputs. A tile of the input has n pixels.
 std::int64_t ToTiles::pixels(const Axis& axis, std::int64_t tiles) const {
   return kind_ == Kind::input ? axis.seen(tiles) : tiles * axis.scheme->m;
 }
@@ -138,12 +138,12 @@ void ToTiles::transform_row(const char* row, float* to) {
   // Copies: the compiler would read members again after each store.
   const std::int64_t column_step = column_step_, place_step = place_step_, channels = stride_;
   const auto count = static_cast<std::size_t>(pixels_of_tile_);
-  const float* const zeros = line_;
+  const float* const zeros = row_buffer_;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Axis::Line& line = lines[i];
-    if (lines_) {
+    if (tiles_of_lines_) {
       const auto* const pixels = reinterpret_cast<const float*>(row);
-      const auto& [begin, end, edges] = (*lines_)[i];
+      const auto& [begin, end, edges] = (*tiles_of_lines_)[i];
       if (begin < end)
         transform({pixels + (first(line) + begin * scheme->m * step) * image_.next, step * image_.next},
                   {to + begin * column_step, place_step, column_step}, {1, end - begin, channels});
@@ -155,9 +155,9 @@ void ToTiles::transform_row(const char* row, float* to) {
     } else {
       dispatch_image(image_.dtype, [&](auto type) {
         lay_out(reinterpret_cast<const decltype(type)*>(row), image_,
-                {first(line), step, pixels(tiling_.columns, line.tiles)}, line_);
+                {first(line), step, pixels(tiling_.columns, line.tiles)}, row_buffer_);
       });
-      transform({line_, stride_}, {to, place_step_, column_step_}, {1, line.tiles, stride_});
+      transform({row_buffer_, stride_}, {to, place_step_, column_step_}, {1, line.tiles, stride_});
     }
     to += line.tiles * column_step_;
   }
@@ -206,9 +206,9 @@ std::int64_t FromTiles::numbers() const {
 }
 
 void FromTiles::use(float* memory) {
-  line_ = memory;
-  std::fill(line_, line_ + stride_, 0.0f);  // pixels outside of the image are added to what is here
-  products_ = line_ + longest_ * stride_;
+  row_buffer_ = memory;
+  std::fill(row_buffer_, row_buffer_ + stride_, 0.0f);  // pixels outside of the image are added to what is here
+  products_ = row_buffer_ + longest_ * stride_;
   by_row_ = products_ + columns_ * tiling_.rows.scheme->n() * place_step_;
 }
 
@@ -232,23 +232,23 @@ void FromTiles::along_rows(const std::vector<Strip>& strips, const Added& added)
       char* const row = image_.row(strip.image, h);
       const float* from = by_row_ + (strip.output_row + i) * row_step_;
       for (const auto& line : lines) {
-        if (image_.lies_right()) {
+        if (image_.has_whole_vectors()) {
           auto* const pixels = reinterpret_cast<float*>(row) + line.first_output * image_.next;
           const std::int64_t next = step * image_.next, whole = line.outputs / scheme->m;
           scheme->output({from, stride_, tile}, {pixels, next}, {1, whole, stride_}, added);
           if (whole < line.tiles) {
-            // The last tile has more pixels than the image. Those go to line_.
+            // The last tile has more pixels than the image. Those go to row_buffer_.
             std::array<float*, most_places> seen;
             for (std::int64_t k = 0; k < scheme->m; ++k) {
               const std::int64_t at = whole * scheme->m + k;
-              seen[static_cast<std::size_t>(k)] = at < line.outputs ? pixels + at * next : line_;
+              seen[static_cast<std::size_t>(k)] = at < line.outputs ? pixels + at * next : row_buffer_;
             }
             scheme->output_tile(from + whole * tile, stride_, seen.data(), stride_, added);
           }
         } else {
-          scheme->output({from, stride_, tile}, {line_, stride_}, {1, line.tiles, stride_}, {added.bias});
+          scheme->output({from, stride_, tile}, {row_buffer_, stride_}, {1, line.tiles, stride_}, {added.bias});
           dispatch_image(image_.dtype, [&](auto type) {
-            put_back(line_, image_, {line.first_output, step, line.outputs}, added.add,
+            put_back(row_buffer_, image_, {line.first_output, step, line.outputs}, added.add,
                      reinterpret_cast<decltype(type)*>(row));
           });
         }

@@ -12,9 +12,9 @@
 // errors of the sums depend on them. Points whose squares have few bits make matrices that are exact in f32.
 #pragma once
 
+#include <tandem/core/cpu/conv/lanes.h>
+
 #include <array>
-#include <type_traits>
-#include <utility>
 
 namespace tandem::cpu {
 
@@ -30,13 +30,6 @@ template <>
 inline constexpr std::array<double, 3> pairs_of<8>{1. / 2, 1, 2};
 template <>
 inline constexpr std::array<double, 4> pairs_of<9>{1. / 2, 7. / 8, 3. / 2, 4};
-
-// Calls f(std::integral_constant<int, 0>{}), f(1), ... up to count - 1.
-template <int count, class F>
-[[gnu::always_inline]] inline void unroll(F f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
-  (std::make_integer_sequence<int, count>{});
-}
 
 template <int m_, int r_>
 struct CookToom {

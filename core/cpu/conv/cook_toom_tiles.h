@@ -3,7 +3,8 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/cpu/cook_toom_scheme.h>
+#include <tandem/core/cpu/conv/channels_last_image.h>
+#include <tandem/core/cpu/conv/cook_toom_scheme.h>
 
 #include <array>
 #include <memory>
@@ -37,10 +38,6 @@ struct Strip {
   std::int64_t tile, input_row, output_row;  // how many of each the strips before it have
 };
 
-// Distances in memory, in numbers. Multiples of a large power of two share few places of a cache, so that they would
-// drive each other out.
-constexpr std::int64_t spread(std::int64_t numbers) { return numbers % 256 == 0 ? numbers + 16 : numbers; }
-
 struct Tiling {
   Axis rows, columns;
   std::int64_t images;
@@ -49,25 +46,6 @@ struct Tiling {
   // Rows of tiles are counted through all images; a block is some of them.
   std::int64_t tile_rows() const { return images * rows.tiles; }
   std::vector<Strip> strips(std::int64_t first, std::int64_t last) const;
-};
-
-// An image (N, C, H, W), channels last, of f32 or 16 bits, or some channels of such an image.
-struct TiledImage {
-  DType dtype;
-  std::int64_t channels, height, width, next;  // numbers from one pixel of a row to the next
-  std::int64_t image_bytes, row_bytes;
-  char* data;
-
-  explicit TiledImage(const Array& a)
-      : dtype(a.dtype()), channels(a.dim(1)), height(a.dim(2)), width(a.dim(3)), next(a.strides()[3]) {
-    const auto size = static_cast<std::int64_t>(size_of(dtype));
-    image_bytes = a.strides()[0] * size;
-    row_bytes = a.strides()[2] * size;
-    data = static_cast<char*>(a.raw());
-  }
-  // Whether pixels can be read and written where they are: whole vectors of f32.
-  bool lies_right() const { return channels == padded(channels) && dtype == DType::f32; }
-  char* row(std::int64_t image, std::int64_t h) const { return data + image * image_bytes + h * row_bytes; }
 };
 
 // The way from an image, the input or the outputs' gradient, to places: first along the rows of pixels, for a whole
@@ -110,12 +88,12 @@ class ToTiles {
 
   const Tiling& tiling_;
   const Kind kind_;
-  const TiledImage image_;
+  const ChannelsLastImage image_;
   const std::int64_t stride_;  // numbers of a pixel here: padded channels
   const std::int64_t pixels_of_tile_;
   std::int64_t longest_ = 0, column_step_, place_step_;
-  std::shared_ptr<const std::vector<LineTiles>> lines_;  // where pixels can be read where they are
-  float *line_ = nullptr, *by_column_ = nullptr;
+  std::shared_ptr<const std::vector<LineTiles>> tiles_of_lines_;  // where pixels can be read where they are
+  float *row_buffer_ = nullptr, *by_column_ = nullptr;
 };
 
 // The way back from places to an image, first along the columns and then along the rows.
@@ -137,10 +115,10 @@ class FromTiles {
 
  private:
   const Tiling& tiling_;
-  const TiledImage image_;
+  const ChannelsLastImage image_;
   const std::int64_t stride_, columns_;
   std::int64_t longest_ = 0, place_step_, row_step_, rows_;
-  float *line_ = nullptr, *products_ = nullptr, *by_row_ = nullptr;
+  float *row_buffer_ = nullptr, *products_ = nullptr, *by_row_ = nullptr;
 };
 
 }  // namespace tandem::cpu

@@ -6,8 +6,7 @@
 // kernel is one such product, and its weight need not be repacked.
 #pragma once
 
-#include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/cpu/conv/conv_method.h>
 
 #include <vector>
 
@@ -15,29 +14,25 @@ namespace tandem::cpu {
 
 class TapPanels;
 
-class ConvTaps {
+class TapConv final : public ConvMethod {
  public:
-  ConvTaps(const Window& window, const Shape& x, const Shape& y);
+  explicit TapConv(const ConvLayer& layer);
 
-  // Whether these products can compute it: there are no groups, and the dtype is f32 or bf16.
-  bool can(DType dtype) const { return window_.groups == 1 && (dtype == DType::f32 || dtype == DType::bf16); }
-  // Whether the products are faster than oneDNN's convolution. oneDNN leaves out padding too, but loses time at short
-  // rows, most of all in the gradient of the weight. For the outputs, but not for the gradients, its 1 x 1 kernels are
-  // faster than these products.
-  bool pay_for_outputs(DType dtype) const { return can(dtype) && !is_single() && seen_share() <= 0.5; }
-  bool pay_for_input(DType dtype) const { return can(dtype) && (is_single() || seen_share() <= 0.5); }
-  bool pay_for_weight(DType dtype) const { return can(dtype) && (is_single() || seen_share() <= 0.75); }
+  std::string name() const override { return "a product for each tap"; }
+  // Whether these products can compute the pass: there are no groups, and the dtype is f32 or bf16.
+  bool pays() const override;
+  // Whether the products are also faster than oneDNN's convolution. oneDNN leaves out padding too, but loses time at
+  // short rows, most of all in the gradient of the weight. For the outputs, but not for the gradients, its 1 x 1
+  // kernels are faster than these products.
+  bool beats_onednn() const;
   // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
   // padding.
   double seen_share() const;
   // The same along the height alone: what is left where only whole rows of the kernel that see padding are left out.
   double seen_row_share() const;
 
-  // Arguments are as in Backend. All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the
-  // others are.
-  void forward(const Array& x, const Array& weight, const std::optional<Array>& bias, const Array& y) const;
-  void grad_input(const Array& grad_y, const Array& weight, const Array& grad_x) const;
-  void grad_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
+  // All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the others are.
+  void run(const ConvArrays& arrays) override;
 
  private:
   // Pixels of an axis: first, first + step, and so on.
@@ -61,6 +56,7 @@ class ConvTaps {
   static double share_of(const std::vector<Reach>& reaches, std::int64_t outputs);
   static Array seen(const Array& image, Side side, const Tap& tap);
   bool is_single() const { return rows_.size() * columns_.size() == 1; }
+  void sum_weight(const Array& x, const Array& grad_y, const Array& grad_weight) const;
   std::vector<Tap> taps() const;  // those that see more than padding
 
   // The outputs and the gradient of the input are the same sum: a pixel of the image `to` is the sum over the taps of
@@ -72,7 +68,7 @@ class ConvTaps {
     const Array& to;
     Side other_side() const { return side == Side::y ? Side::x : Side::y; }
   };
-  void run(const Sum& sum) const;
+  void add_up(const Sum& sum) const;
   static void run_one(const Sum& sum, const Tap& tap);
   static void run_all(const Sum& sum, std::vector<Tap> seeing);
   // Some rows of `to`, counted through all images.
@@ -83,8 +79,6 @@ class ConvTaps {
   static void add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Array& from, const TapPanels& weights,
                        Rows rows, float* sums);
 
-  const Window& window_;
-  const Shape &x_, &y_;
   std::vector<Reach> rows_, columns_;  // one for each row and column of the kernel
 };
 

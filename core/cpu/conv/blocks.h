@@ -1,0 +1,64 @@
+// How the work of a pass is cut for threads: blocks of rows, and slices of the output channels.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/cpu/conv/tile_products.h>
+#include <tandem/core/cpu/parallel.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tandem::cpu {
+
+// The size of the pieces into which `all` is cut: at most `most`, and so that each thread gets as many pieces.
+inline std::int64_t piece(std::int64_t all, std::int64_t most, std::int64_t threads) {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  return up(all, threads * up(up(all, most), threads));
+}
+
+// Rows [first, last) of tiles or pixels, cut into blocks, and those spread over threads.
+struct Blocks {
+  std::int64_t first, last, block, workers;
+
+  // Blocks of at most `rows` rows, and at least one.
+  Blocks(std::int64_t first, std::int64_t last, std::int64_t rows)
+      : first(first), last(last), block(piece(last - first, std::max<std::int64_t>(rows, 1), threads())) {
+    workers = std::min(threads(), count());
+  }
+  static std::int64_t threads() { return omp_get_max_threads(); }
+  std::int64_t count() const { return (last - first + block - 1) / block; }
+
+  // Calls f(worker, first, last) for each block.
+  template <class F>
+  void for_each(std::int64_t elements, F f) const {
+    share(workers, count(), elements, [&](std::int64_t worker, std::int64_t b) {
+      f(worker, first + b * block, std::min(first + (b + 1) * block, last));
+    });
+  }
+};
+
+// The output channels, cut into slices of whole panels. Where the number of slices is no multiple of the threads',
+// several threads share a slice: each does a part of it.
+struct Slices {
+  std::int64_t outputs, width, parts, workers;
+
+  // Slices of at most `most_panels` panels, and at least one.
+  Slices(std::int64_t outputs, std::int64_t most_panels) : outputs(outputs) {
+    const std::int64_t panels = (outputs + panel - 1) / panel, threads = Blocks::threads();
+    width = panel * piece(panels, std::max<std::int64_t>(most_panels, 1), threads);
+    parts = threads / std::gcd(threads, count());
+    workers = std::min(count() * parts, threads);
+  }
+  std::int64_t count() const { return (outputs + width - 1) / width; }
+  std::int64_t channels(std::int64_t i) const { return std::min(width, outputs - i * width); }
+  // The channels of slice i of an image.
+  Array of(const Array& image, std::int64_t i) const { return image.narrow(1, i * width, channels(i)); }
+  // Calls f(worker, slice, part).
+  template <class F>
+  void for_each(std::int64_t elements, F f) const {
+    share(workers, count() * parts, elements,
+          [&](std::int64_t worker, std::int64_t i) { f(worker, i / parts, i % parts); });
+  }
+};
+
+}  // namespace tandem::cpu

@@ -1,0 +1,93 @@
+// ConvMethod: one way to compute a convolution or its gradients. conv_methods.cpp lists the methods of the build, and
+// conv2d.cpp takes the first one of the list that pays.
+//
+// What pays is a pure function of the layer, the instructions of the processor and math_mode(). It does not look at the
+// clock, nor at the number of processes: W processes with B / W images each must compute as one process with B images
+// does.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/formulas/window.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace tandem::cpu {
+
+enum class ConvPass { outputs, input_gradient, weight_gradient, both_gradients };
+
+// The arrays of a pass, as Backend has them: images are channels last, and weights row-major. A pass uses some of them:
+//   outputs           reads x, weight and bias, and writes y;
+//   input_gradient    reads y and weight, and writes grad_x;
+//   weight_gradient   reads x and y, and writes grad_weight and grad_bias;
+//   both_gradients    reads x, y and weight, and writes all gradients.
+// In the passes of gradients, y is the gradient of the outputs.
+struct ConvArrays {
+  Array x = {}, weight = {};
+  std::optional<Array> bias = {};
+  Array y = {}, grad_x = {}, grad_weight = {};
+  std::optional<Array> grad_bias = {};
+};
+
+// A layer and a pass: all that the choice of a method may depend on, besides math_mode() and the number of threads.
+struct ConvLayer {
+  ConvPass pass;
+  Window window;
+  Shape x, y;  // (N, C, H, W) and (N, O, OH, OW)
+  // The dtypes of the images and of the weight or its gradient; of the bias or its gradient, where there is one.
+  DType dtype, y_dtype, weight_dtype;
+  std::optional<DType> bias_dtype = {};
+  bool add = false;  // whether the gradient of the input is added to what grad_x holds
+
+  // All arrays have `dtype`, and there is no bias.
+  ConvLayer(ConvPass pass, const Window& window, const Shape& x, const Shape& y, DType dtype)
+      : pass(pass), window(window), x(x), y(y), dtype(dtype), y_dtype(dtype), weight_dtype(dtype) {}
+  ConvLayer(ConvPass pass, const Window& window, const ConvArrays& arrays, bool add = false);
+
+  ConvLayer in(DType other) const;
+  ConvLayer of(ConvPass other) const;
+  // Channels and taps that a number of the result is a sum over, and those that it is one of. The gradient of the input
+  // goes from the outputs to the inputs.
+  std::int64_t channels_read() const { return pass == ConvPass::input_gradient ? y[1] : x[1]; }
+  std::int64_t channels_written() const { return pass == ConvPass::input_gradient ? x[1] : y[1]; }
+  bool has_one_dtype_of_images() const { return dtype == y_dtype; }
+};
+
+// A method for one layer and pass. Whatever can be prepared for it is prepared once. One thread at a time may use it.
+class ConvMethod {
+ public:
+  explicit ConvMethod(const ConvLayer& layer) : layer_(layer) {}
+  virtual ~ConvMethod() = default;
+
+  // What a trace says when this method computes the pass.
+  virtual std::string name() const = 0;
+  // What a trace says of this method when another one computes the pass; often nothing.
+  virtual std::string why_not() const { return {}; }
+  // Whether the method can compute the pass, and is faster than those that come after it in the list.
+  virtual bool pays() const = 0;
+  // Computes the pass for arrays of this layer.
+  virtual void run(const ConvArrays& arrays) = 0;
+
+ protected:
+  const ConvLayer layer_;
+};
+
+// Makes each method of the build for a layer, in the order in which they are tried. The last one computes every layer
+// and pass but both_gradients.
+using MakeConvMethod = std::unique_ptr<ConvMethod> (*)(const ConvLayer&);
+std::span<const MakeConvMethod> conv_methods();
+
+// The first method that pays, and what a trace says of the choice. There is none where no method computes both
+// gradients at once.
+struct ConvChoice {
+  std::unique_ptr<ConvMethod> method;
+  std::string note;
+};
+ConvChoice choose_conv_method(const ConvLayer& layer);
+
+// Sums the outputs' gradient over all pixels, where the gradient of a bias is wanted.
+void sum_bias(const ConvArrays& arrays);
+
+}  // namespace tandem::cpu

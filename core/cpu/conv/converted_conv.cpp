@@ -1,0 +1,65 @@
+#include <tandem/core/cpu/conv/converted_conv.h>
+#include <tandem/core/cpu/conv/onednn_conv.h>
+#include <tandem/core/cpu/conv/tap_conv.h>
+#include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/onednn_faults.h>
+#include <tandem/core/device/backend.h>
+#include <tandem/core/device/math_mode.h>
+
+namespace tandem::cpu {
+
+// Arrays are converted where each number is multiplied often enough (tried on an Intel Xeon without AMX).
+DType kernel_dtype(const ConvLayer& layer) {
+  if (layer.dtype == DType::f16) return DType::f32;
+  if (layer.dtype != DType::bf16) return layer.dtype;
+  const auto& [kernel, stride, padding, dilation, groups] = layer.window;
+  // Where the number of bf16 inputs is odd, oneDNN multiplies numbers of the next pixel by zero, which spreads an Inf.
+  if (math_mode().exact_convolutions && layer.x[1] / groups % 2 != 0 && onednn::has(onednn::Fault::odd_inputs_bf16))
+    return DType::f32;
+  if (onednn::has_fast_bf16()) return DType::bf16;
+  constexpr std::int64_t enough = 18;
+  const std::int64_t taps = kernel.h * kernel.w;
+  const bool pays = layer.x[1] / groups * taps >= enough && layer.y[1] / groups * taps >= enough * stride.h * stride.w;
+  return pays || !onednn::has_avx512() ? DType::f32 : DType::bf16;
+}
+
+ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays) {
+  const auto read = [&](const Array& a) { return a.defined() ? a.to(dtype) : a; };
+  const auto is_ready = [&](const Array& a) { return !a.defined() || a.dtype() == dtype; };
+  const auto image = [&](const Array& a) { return is_ready(a) ? a : Array::empty_channels_last(a.shape(), dtype); };
+  const auto weight = [&](const Array& a) { return is_ready(a) ? a : Array::empty(a.shape(), dtype); };
+  ConvArrays made{.x = read(arrays.x), .weight = read(arrays.weight)};
+  if (arrays.bias) made.bias = read(*arrays.bias);
+  made.y = pass == ConvPass::outputs ? image(arrays.y) : read(arrays.y);
+  made.grad_x = image(arrays.grad_x);
+  made.grad_weight = weight(arrays.grad_weight);
+  if (arrays.grad_bias) made.grad_bias = weight(*arrays.grad_bias);
+  return made;
+}
+
+void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to) {
+  const auto copy = [](const Array& a, const Array& b) {
+    if (a.defined() && a.dtype() != b.dtype()) backend({}).copy(a, b);
+  };
+  if (pass == ConvPass::outputs) copy(from.y, to.y);
+  copy(from.grad_x, to.grad_x);
+  copy(from.grad_weight, to.grad_weight);
+  if (to.grad_bias) copy(*from.grad_bias, *to.grad_bias);
+}
+
+ConvertedConv::ConvertedConv(const ConvLayer& layer) : ConvMethod(layer) {
+  const auto sums_are_wrong = [&] {
+    return layer.pass == ConvPass::weight_gradient && layer.dtype == DType::bf16 && !TapConv(layer).beats_onednn() &&
+           !onednn_sums_bf16_correctly(layer);
+  };
+  if (layer.pass == ConvPass::both_gradients || layer.dtype == DType::f32) return;
+  if (kernel_dtype(layer) != layer.dtype || sums_are_wrong()) in_f32_ = choose_conv_method(layer.in(DType::f32)).method;
+}
+
+void ConvertedConv::run(const ConvArrays& arrays) {
+  const ConvArrays in_f32 = in_dtype(DType::f32, layer_.pass, arrays);
+  in_f32_->run(in_f32);
+  copy_results(layer_.pass, in_f32, arrays);
+}
+
+}  // namespace tandem::cpu

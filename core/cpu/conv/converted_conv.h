@@ -1,0 +1,28 @@
+// A layer of 16-bit numbers, computed in f32 by the method that is best for f32.
+#pragma once
+
+#include <tandem/core/cpu/conv/conv_method.h>
+
+namespace tandem::cpu {
+
+// The dtype of the kernels that compute a layer: f32 for f16, for which oneDNN has no kernels, and for bf16 where f32
+// is faster. Methods that read 16-bit images themselves need no conversion, but compare themselves with these kernels.
+DType kernel_dtype(const ConvLayer& layer);
+
+// The arrays of a pass in `dtype`: what is read is converted, and what is written gets memory of its own, unless it has
+// that dtype. copy_results() copies what was written there back.
+ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays);
+void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to);
+
+class ConvertedConv final : public ConvMethod {
+ public:
+  explicit ConvertedConv(const ConvLayer& layer);
+  std::string name() const override { return in_f32_->name(); }
+  bool pays() const override { return in_f32_ != nullptr; }
+  void run(const ConvArrays& arrays) override;
+
+ private:
+  std::unique_ptr<ConvMethod> in_f32_;
+};
+
+}  // namespace tandem::cpu

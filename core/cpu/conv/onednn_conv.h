@@ -1,0 +1,20 @@
+// Convolutions by oneDNN, whose kernels suit most layers.
+#pragma once
+
+#include <tandem/core/cpu/conv/conv_method.h>
+
+namespace tandem::cpu {
+
+class TapConv;
+
+// The method: it pays where oneDNN has a kernel, and a product for each tap is not faster.
+std::unique_ptr<ConvMethod> make_onednn_conv(const ConvLayer& layer);
+
+// Whether oneDNN's gradient of the weight is right for images of bf16 (Fault::weight_sums_bf16).
+bool onednn_sums_bf16_correctly(const ConvLayer& layer);
+
+// The time that oneDNN takes, as a share of what it would take for all products of the kernel. It leaves out rows of
+// padding, and columns where the kernel is dilated. `taps` are those of the layer.
+double onednn_share(const ConvLayer& layer, const TapConv& taps);
+
+}  // namespace tandem::cpu

@@ -1,0 +1,19 @@
+// The plain method, which computes every layer: the windows of an image are laid out as the rows of a matrix (im2col),
+// and that matrix is multiplied. It computes in f64 where the images have f64, and in f32 otherwise.
+#pragma once
+
+#include <tandem/core/cpu/conv/conv_method.h>
+
+namespace tandem::cpu {
+
+class PlainConv final : public ConvMethod {
+ public:
+  using ConvMethod::ConvMethod;
+  std::string name() const override {
+    return "product with windows: oneDNN has no kernel for this layer, or a slow one";
+  }
+  bool pays() const override { return layer_.pass != ConvPass::both_gradients; }
+  void run(const ConvArrays& arrays) override;
+};
+
+}  // namespace tandem::cpu

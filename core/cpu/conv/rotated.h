@@ -1,0 +1,28 @@
+// The gradient of the input of a convolution of stride 1 is a convolution too: that of the outputs' gradient with the
+// kernel rotated by half a turn.
+#pragma once
+
+#include <tandem/core/formulas/window.h>
+#include <tandem/core/ops/shape.h>
+
+namespace tandem::cpu {
+
+// How the rotated kernel moves over the outputs' gradient. Its padding is negative where the convolution's padding
+// reaches over the kernel; methods that cannot cut an image say so by can_rotate().
+inline Window rotated(Window window) {
+  const auto rest = [](std::int64_t kernel, std::int64_t dilation, std::int64_t padding) {
+    return dilation * (kernel - 1) - padding;
+  };
+  window.padding = {rest(window.kernel.h, window.dilation.h, window.padding.h),
+                    rest(window.kernel.w, window.dilation.w, window.padding.w)};
+  return window;
+}
+inline bool can_rotate(const Window& window) {
+  const Extent padding = rotated(window).padding;
+  return padding.h >= 0 && padding.w >= 0;
+}
+
+// A weight (O, C / groups, KH, KW) with each kernel rotated.
+inline Array rotated(const Array& weight) { return ops::flip(weight, {2, 3}); }
+
+}  // namespace tandem::cpu
