@@ -29,8 +29,8 @@ struct TrainingState {
   std::int64_t before = 0;    // samples of this epoch, of all ranks, that were done before these batches; see Position
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;
-  std::int64_t batch_size = 1;        // of each process
-  std::int64_t accumulate = 1;        // batches of an optimizer step
+  std::int64_t batch_size = 1;  // of each process
+  std::int64_t accumulate = 1;  // batches of an optimizer step
   std::int64_t dataset_size = 0;
   std::string options;                // what the user gave: "--lr=0.1" and a line break for each
   std::string best_of;                // --keep-best
@@ -41,10 +41,10 @@ struct TrainingState {
   std::vector<float> losses;          // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
-  std::vector<NamedArray> kept;     // other objects', "OBJECT/NAME"
-  std::vector<NamedArray> ddp;      // DistributedDataParallel's; empty for one process
-  RankArrays* to_write = nullptr;   // what each rank alone has, for save_checkpoint()
-  std::vector<NamedArray> of_rank;  // what one rank alone has, from read_checkpoint()
+  std::vector<NamedArray> kept;         // other objects', "OBJECT/NAME"
+  std::vector<NamedArray> ddp;          // DistributedDataParallel's; empty for one process
+  RankArrays* to_write = nullptr;       // what each rank alone has, for save_checkpoint()
+  std::vector<NamedArray> of_rank;      // what one rank alone has, from read_checkpoint()
   bool has_own_random_numbers = false;  // whether any rank has a "generator" there
 };
 

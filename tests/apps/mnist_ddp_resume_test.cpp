@@ -290,9 +290,9 @@ TEST_F(MnistDdp, a_checkpoint_of_another_model_or_program_is_an_error) {
                                               {"before", "0"},      {"dataset_size", "330"},  {"options", ""},
                                               {"best_of", ""},      {"best", "0x0p+0 -1 0"},  {"kept_steps", ""},
                                               {"losses", "0x0p+0"}, {"generator", "?"},       {"generator_now", ""}};
-  write_safetensors(
-      file, std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}}, metadata,
-      Checksums::crc32);
+  write_safetensors(file,
+                    std::vector<NamedArray>{{"model/other.weight", Array::from<float>(std::vector<float>{1}, {1})}},
+                    metadata, Checksums::crc32);
   for (const int processes : {1, 2}) {
     const auto outcome = run_mnist_ddp(processes, with_data({"--checkpoint", path("c"), "--resume"}));
     EXPECT_EQ(outcome.code, 1);

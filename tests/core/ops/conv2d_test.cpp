@@ -4,6 +4,7 @@
 #include <tandem/core/cpu/conv/depthwise_conv.h>
 #include <tandem/core/cpu/conv/direct_conv.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
+#include <tandem/core/cpu/onednn.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -76,7 +77,10 @@ TEST(Conv2d, DirectlyForFewOutputs) {
       for (const std::int64_t out : {1, 2, 3, 4, 7, 8}) {
         // Rows of 3 pixels to several tiles, some of which overlap.
         const Case c{{2, in, 9, 3 + (5 * in + 3 * out) % 40}, out, window};
-        EXPECT_TRUE(cpu::DirectConv({ConvPass::outputs, window, c.x, output_of(c), DType::f32}).pays()) << c.x;
+        // With AVX2 alone, oneDNN is faster for the smallest of these.
+        const bool pays = in * window.kernel.h * window.kernel.w >= 16 * out;
+        if (pays || onednn::has_avx512())
+          EXPECT_TRUE(cpu::DirectConv({ConvPass::outputs, window, c.x, output_of(c), DType::f32}).pays()) << c.x;
         expect_like_f64(c);
       }
     }
