@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tandem/core/cpu/conv/cook_toom_choice.h>
+#include <tandem/core/cpu/conv/tile_products.h>
 
 #include <algorithm>
 #include <chrono>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/training/progress.h>
 

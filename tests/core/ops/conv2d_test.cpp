@@ -79,8 +79,9 @@ TEST(Conv2d, DirectlyForFewOutputs) {
         const Case c{{2, in, 9, 3 + (5 * in + 3 * out) % 40}, out, window};
         // With AVX2 alone, oneDNN is faster for the smallest of these.
         const bool pays = in * window.kernel.h * window.kernel.w >= 16 * out;
-        if (pays || onednn::has_avx512())
+        if (pays || onednn::has_avx512()) {
           EXPECT_TRUE(cpu::DirectConv({ConvPass::outputs, window, c.x, output_of(c), DType::f32}).pays()) << c.x;
+        }
         expect_like_f64(c);
       }
     }
