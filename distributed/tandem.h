@@ -70,6 +70,7 @@
 #include <tandem/optim/ema.h>
 #include <tandem/optim/fused_optimizer.h>
 #include <tandem/optim/grad_scaler.h>
+#include <tandem/optim/graphed_step.h>
 #include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/rmsprop.h>
 #include <tandem/optim/sgd.h>

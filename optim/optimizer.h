@@ -48,7 +48,7 @@ struct ParameterUpdate {
 // The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
 // one block too. All parameters of a group are on one device, and stay there from now on.
 //
-// A step on a GPU may be recorded and repeated (core/array/graphed_step.h), because everything that an update depends
+// A step on a GPU may be recorded and repeated (optim/graphed_step.h), because everything that an update depends
 // on lies on the GPU: also the number of updates so far, and the options. Options may change between repetitions. Only
 // options that change which state the algorithm keeps may not: SGD's momentum from 0 to more, `centered`, `amsgrad`.
 class Optimizer {

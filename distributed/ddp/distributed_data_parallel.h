@@ -62,7 +62,7 @@ class DistributedDataParallel {
     return call();
   }
 
-  // Training mode. The buffers count as changed from here, because a recorded step (core/array/graphed_step.h) changes
+  // Training mode. The buffers count as changed from here, because a recorded step (optim/graphed_step.h) changes
   // them without a call of operator().
   void train() {
     model_.train();

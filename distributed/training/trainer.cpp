@@ -1,8 +1,8 @@
 #include <tandem/autograd/autocast.h>
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/ops/gather_into.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/distributed/training/training_job.h>
+#include <tandem/optim/graphed_step.h>
 
 #include <optional>
 #include <utility>

@@ -92,7 +92,7 @@ class Trainer {
   // --- training ---
 
   // The loss of a batch on options.device(), one element. On a GPU the step is recorded once and then repeated
-  // (core/array/graphed_step.h), so it must be a function of the batch and the model; --no-graph calls it each time.
+  // (optim/graphed_step.h), so it must be a function of the batch and the model; --no-graph calls it each time.
   using LossOf = std::function<Tensor(const data::Batch&)>;
   // The same for any model like the one that the Trainer has: with --strategy dp it gets a replica and a part of the
   // batch. It may run on several threads at once.

@@ -1,7 +1,6 @@
 // CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not
 // recorded.
 #include <tandem/autograd/functions.h>
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
@@ -10,6 +9,7 @@
 #include <tandem/nn/recompute.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/grad_scaler.h>
+#include <tandem/optim/graphed_step.h>
 #include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>

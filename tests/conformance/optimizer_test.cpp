@@ -1,5 +1,4 @@
 // Optimizer steps over many segments, and norms of them.
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/device/device.h>
 #include <tandem/core/device/device_graph.h>
@@ -8,6 +7,7 @@
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/ema.h>
+#include <tandem/optim/graphed_step.h>
 #include <tandem/optim/own_rule.h>
 #include <tandem/optim/rmsprop.h>
 #include <tandem/optim/sgd.h>

@@ -2,7 +2,6 @@
 // training, which must go as it does on the CPU.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
@@ -13,6 +12,7 @@
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/models/mnist.h>
+#include <tandem/optim/graphed_step.h>
 #include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA

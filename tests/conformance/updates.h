@@ -1,9 +1,9 @@
 // Parameters for tests of optimizers on a GPU.
 #pragma once
 
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/graphed_step.h>
 #include <tandem/optim/optimizer.h>
 
 #include <gtest/gtest.h>

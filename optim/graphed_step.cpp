@@ -1,5 +1,5 @@
-#include <tandem/core/array/graphed_step.h>
 #include <tandem/core/profile/profile.h>
+#include <tandem/optim/graphed_step.h>
 
 #include <utility>
 
