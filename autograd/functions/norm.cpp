@@ -23,6 +23,77 @@ Array inverse_sqrt(const Array& variance, double eps) {
 
 Array value_of(const Tensor& t) { return t.defined() ? t.value() : Array(); }
 
+// What batch_norm normalises by. `count`, of shape (), says how many values of a channel the statistics are made of;
+// there is none in evaluation.
+struct Statistics {
+  Array mean, invstd;
+  std::optional<Array> count;
+};
+
+// The statistics of the batch x (N, C, H, W), of all ranks where they exchange sums. The running ones follow.
+Statistics statistics_of_batch(const Array& x, const BatchNormState& state) {
+  const auto check_values = [&](double values) {
+    TANDEM_CHECK(values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
+                 state.exchange ? " and not one more value on all other ranks" : "",
+                 ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
+                 "short one (drop_last)",
+                 state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
+  };
+  const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
+  BatchNormUpdate update{state.running_mean, state.running_var, {}, state.momentum, state.eps, state.num_batches};
+  ops::BatchNormStats stats;
+  if (state.exchange) {
+    const Array parts = state.exchange->gather(ops::batch_norm_stats(x).packed);
+    // With several values on this rank there are several over all ranks. Only with fewer is it worth waiting for the
+    // count of all ranks.
+    const std::int64_t last = parts.dim(1) - 1;
+    if (values_here <= 1) check_values(ops::reduce(Reduction::sum, parts.slice(1, last, last + 1)).item());
+    stats = ops::batch_norm_combine(parts, update);
+  } else {
+    check_values(static_cast<double>(values_here));
+    stats = ops::batch_norm_stats(x, &update);
+  }
+  return {stats.mean, update.invstd, stats.count};
+}
+
+// The running mean is copied, because backward may run after later training has changed it.
+Statistics running_statistics(const BatchNormState& state) {
+  return {state.running_mean.clone(), inverse_sqrt(state.running_var, state.eps), {}};
+}
+
+struct BatchNormBackward {
+  Saved in, weight, bias;
+  Saved y;  // the output; set where it alone tells where the ReLU let a number through
+  BatchNormAffine affine;
+  BatchNormFusion fusion;
+  std::optional<Array> count;
+  std::shared_ptr<BatchNormExchange> exchange;  // null where this rank's statistics are its own
+  Array selected, index;
+
+  Gradients operator()(const Array& grad_y, Needs needs) const {
+    weight.check_unchanged();
+    bias.check_unchanged();
+    Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
+    std::optional<BatchNormLastRelu> last;
+    if (y.is_set()) last = {y, empty_like(grad)};
+    const auto* const relu = last ? &*last : nullptr;
+    // Where ranks share statistics, their sums travel side by side, and not in the places of two gradients.
+    const Array& seen = fusion.max_pool_2x2 ? selected : in.get();
+    ops::BatchNormSums sums{gradient_place(2), gradient_place(1)};
+    if (!exchange && sums.dy.defined() && sums.dy_xhat.defined())
+      ops::batch_norm_grad_reduce_into(seen, affine, fusion, grad, relu, sums.dy, sums.dy_xhat);
+    else sums = ops::batch_norm_grad_reduce(seen, affine, fusion, grad, relu);
+    if (last) grad = last->grad;
+    Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
+    if (needs[0]) {
+      const auto all = exchange ? ops::unpack_batch_norm_sums(exchange->sum_over_ranks(sums.packed)) : sums;
+      const bool in_place = needs.is_last_run() && in.is_unshared();
+      gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
+    }
+    return gradients;
+  }
+};
+
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
@@ -44,70 +115,25 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                          bias.defined() ? bias.value() : ops::zeros(channels, dtype, x.device())};
   ops::check_batch_norm(x.value(), affine, state.running_mean, state.running_var);
   const bool by_batch = state.training || !state.running_mean.defined();
-  std::optional<Array> count;  // shape (): how many values of a channel the statistics are made of; none in evaluation
-  if (by_batch) {
-    const auto check_values = [&](double values) {
-      TANDEM_CHECK(values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
-                   state.exchange ? " and not one more value on all other ranks" : "",
-                   ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
-                   "short one (drop_last)",
-                   state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
-    };
-    const std::int64_t values_here = x.dim(0) * x.dim(2) * x.dim(3);
-    BatchNormUpdate update{state.running_mean, state.running_var, {}, state.momentum, state.eps, state.num_batches};
-    ops::BatchNormStats stats;
-    if (state.exchange) {
-      const Array parts = state.exchange->gather(ops::batch_norm_stats(x.value()).packed);
-      // With several values on this rank there are several over all ranks. Only with fewer is it worth waiting for the
-      // count of all ranks.
-      const std::int64_t last = parts.dim(1) - 1;
-      if (values_here <= 1) check_values(ops::reduce(Reduction::sum, parts.slice(1, last, last + 1)).item());
-      stats = ops::batch_norm_combine(parts, update);
-    } else {
-      check_values(static_cast<double>(values_here));
-      stats = ops::batch_norm_stats(x.value(), &update);
-    }
-    affine.mean = stats.mean;
-    affine.invstd = update.invstd;
-    count = stats.count;
-  } else {
-    // A copy, because backward may run after later training has changed the running mean.
-    affine.mean = state.running_mean.clone();
-    affine.invstd = inverse_sqrt(state.running_var, state.eps);
-  }
+  const Statistics statistics = by_batch ? statistics_of_batch(x.value(), state) : running_statistics(state);
+  affine.mean = statistics.mean;
+  affine.invstd = statistics.invstd;
   const auto out = ops::batch_norm_apply(x.value(), affine, fusion, value_of(addend));
   // Backward undoes the operations in reverse order, the ReLU first. With an addend, x does not tell where the ReLU let
   // a number through. Then the output y tells it.
   const bool by_output = addend.defined() && fusion.relu;
   if (by_output) fusion.relu = false;
   return record("batch_norm", {x, weight, bias, addend}, out.y,
-                [in = Saved("batch_norm", x.value()), w = Saved("batch_norm", affine.weight),
-                 b = Saved("batch_norm", affine.bias), y = by_output ? Saved("batch_norm", out.y) : Saved(), affine,
-                 fusion, count, exchange = by_batch ? state.exchange : nullptr, selected = out.selected,
-                 index = out.index](const Array& grad_y, Needs needs) -> Gradients {
-                  w.check_unchanged();
-                  b.check_unchanged();
-                  Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
-                  std::optional<BatchNormLastRelu> last;
-                  if (y.is_set()) last = {y, empty_like(grad)};
-                  const auto* const relu = last ? &*last : nullptr;
-                  // Where ranks share statistics, their sums travel side by side, and not in the places of two
-                  // gradients.
-                  const Array& seen = fusion.max_pool_2x2 ? selected : in.get();
-                  ops::BatchNormSums sums{gradient_place(2), gradient_place(1)};
-                  if (!exchange && sums.dy.defined() && sums.dy_xhat.defined())
-                    ops::batch_norm_grad_reduce_into(seen, affine, fusion, grad, relu, sums.dy, sums.dy_xhat);
-                  else sums = ops::batch_norm_grad_reduce(seen, affine, fusion, grad, relu);
-                  if (last) grad = last->grad;
-                  Gradients gradients{Array(), sums.dy_xhat, sums.dy, grad};
-                  if (needs[0]) {
-                    const auto all =
-                        exchange ? ops::unpack_batch_norm_sums(exchange->sum_over_ranks(sums.packed)) : sums;
-                    const bool in_place = needs.is_last_run() && in.is_unshared();
-                    gradients[0] = ops::batch_norm_grad_input(in, affine, fusion, grad, index, all, count, in_place);
-                  }
-                  return gradients;
-                });
+                BatchNormBackward{.in = Saved("batch_norm", x.value()),
+                                  .weight = Saved("batch_norm", affine.weight),
+                                  .bias = Saved("batch_norm", affine.bias),
+                                  .y = by_output ? Saved("batch_norm", out.y) : Saved(),
+                                  .affine = affine,
+                                  .fusion = fusion,
+                                  .count = statistics.count,
+                                  .exchange = by_batch ? state.exchange : nullptr,
+                                  .selected = out.selected,
+                                  .index = out.index});
 }
 
 namespace {
