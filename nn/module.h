@@ -71,16 +71,12 @@ class Module {
   // All parameters, buffers and modules of this module and below, depth first, in the order of registration. The
   // parameters of a module come before those of its children. A shared parameter, buffer or module appears once, under
   // its first name. modules() begins with this module, whose name is empty. children() are the modules directly below;
-  // a shared module may be among them twice.
+  // a shared module may be among them twice. In PyTorch these functions are called named_parameters(), named_buffers(),
+  // named_modules() and named_children().
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> buffers() const;
   std::vector<NamedModule> modules();
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // The same functions under PyTorch's names.
-  std::vector<NamedTensor> named_parameters() const { return parameters(); }
-  std::vector<NamedTensor> named_buffers() const { return buffers(); }
-  std::vector<NamedModule> named_modules() { return modules(); }
-  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const { return children_; }
   // The module at a dotted path below this module: "layer1.0". Error when there is none: it lists the names.
   Module& submodule(std::string_view path);
   // Calls f with every module below, children first, and with this module last.

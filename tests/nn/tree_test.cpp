@@ -27,13 +27,11 @@ using testing::names_of;
 
 TEST(Tree, ModulesByName) {
   MnistNet net;
-  EXPECT_EQ(names_of(net.named_modules()), (Names{"", "layer1", "layer1.0", "layer1.1", "layer1.2", "layer1.3",
-                                                  "layer2", "layer2.0", "layer2.1", "layer2.2", "layer2.3", "fc"}));
+  EXPECT_EQ(names_of(net.modules()), (Names{"", "layer1", "layer1.0", "layer1.1", "layer1.2", "layer1.3", "layer2",
+                                            "layer2.0", "layer2.1", "layer2.2", "layer2.3", "fc"}));
   EXPECT_EQ(&net.modules()[0].module, &net);
   EXPECT_EQ(&net.modules()[11].module, &net.fc);
-  EXPECT_EQ(net.named_children().size(), 3u);
-  EXPECT_EQ(names_of(net.named_parameters()), names_of(net.parameters()));
-  EXPECT_EQ(names_of(net.named_buffers()), names_of(net.buffers()));
+  EXPECT_EQ(net.children().size(), 3u);
   EXPECT_EQ(&net.submodule("fc"), &net.fc);
   EXPECT_EQ(&net.submodule(""), &net);
   EXPECT_EQ(&net.submodule("layer2.1"), &net.layer2[1]);

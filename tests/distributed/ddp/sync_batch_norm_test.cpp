@@ -146,7 +146,7 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype
       sgd->step();
     } else {
       std::size_t i = 0;
-      for (const auto& [name, parameter] : net.named_parameters()) {
+      for (const auto& [name, parameter] : net.parameters()) {
         if (step == 0) velocities.push_back(ops::zeros(parameter.shape(), dtype));
         Array& velocity = velocities[i++];
         velocity = ops::zip(functors::Add{}, ops::zip(functors::Mul{}, velocity, ops::scalar(momentum, dtype)),
