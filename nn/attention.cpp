@@ -20,6 +20,40 @@ Tensor causal(std::int64_t queries, std::int64_t keys, Device device) {
   return triu(Tensor(ops::full({queries, keys}, nothing, DType::f32, device)), 1);
 }
 
+// The sizes of one call.
+struct Sizes {
+  std::int64_t batch, heads, queries, keys;
+};
+
+// The mask for the scores (N, heads, queries, keys) that both masks of the inputs give together. `is_single`: the
+// inputs have no batch, and key_padding_mask has none either.
+ScaledDotProductAttentionOptions masked(ScaledDotProductAttentionOptions options,
+                                        const MultiheadAttentionInputs& inputs, const Sizes& sizes, bool is_single,
+                                        Device device) {
+  const auto [batch, heads, queries, keys] = sizes;
+  options.is_causal = inputs.is_causal;
+  if (inputs.attn_mask.defined()) {
+    const Tensor& mask = inputs.attn_mask;
+    TANDEM_CHECK(mask.shape() == Shape({queries, keys}) || mask.shape() == Shape({batch * heads, queries, keys}),
+                 "MultiheadAttention: attn_mask ", mask.shape(), " must be ", Shape{queries, keys}, " or ",
+                 Shape{batch * heads, queries, keys});
+    const Tensor numbers = added(mask);
+    options.attn_mask = mask.shape().ndim() == 2 ? numbers : reshape(numbers, {batch, heads, queries, keys});
+  }
+  if (!inputs.key_padding_mask.defined()) return options;
+  const Tensor& mask = inputs.key_padding_mask;
+  const Shape wanted = is_single ? Shape{keys} : Shape{batch, keys};
+  TANDEM_CHECK(mask.shape() == wanted, "MultiheadAttention: key_padding_mask ", mask.shape(), " must be ", wanted);
+  if (options.is_causal) {
+    TANDEM_CHECK(!inputs.attn_mask.defined(), "MultiheadAttention: takes attn_mask or is_causal, not both");
+    options.attn_mask = causal(queries, keys, device);
+    options.is_causal = false;
+  }
+  const Tensor padding = reshape(added(mask), {batch, 1, 1, keys});
+  options.attn_mask = options.attn_mask.defined() ? options.attn_mask + padding : padding;
+  return options;
+}
+
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads,
@@ -49,6 +83,22 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   out_proj.bias.set_value(ops::zeros({embed_dim}));
 }
 
+std::array<Tensor, 3> MultiheadAttention::projected(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                    bool is_self) const {
+  // Parts begin to end - 1 of the three.
+  const auto project = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
+    const bool whole = begin == 0 && end == 3;
+    const auto rows = [&](const Tensor& of) {
+      return whole || !of.defined() ? of : narrow(of, 0, begin * embed_dim_, (end - begin) * embed_dim_);
+    };
+    const Tensor own[] = {q_proj_weight, k_proj_weight, v_proj_weight};
+    return linear(x, in_proj_weight.defined() ? rows(in_proj_weight) : own[begin], rows(in_proj_bias));
+  };
+  if (!is_self || !in_proj_weight.defined()) return {project(query, 0, 1), project(key, 1, 2), project(value, 2, 3)};
+  const auto parts = chunk(project(query, 0, 3), 3, -1);
+  return {parts[0], parts[1], parts[2]};
+}
+
 MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, const Tensor& key_in,
                                                        const Tensor& value_in, const MultiheadAttentionInputs& inputs) {
   const int ndim = query_in.shape().ndim();
@@ -69,27 +119,8 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
                "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
                value_in.shape(), " do not fit: key and value have one length, and all have one batch");
 
-  // x is projected first. The heads are then views (N, heads, L, head size) of the projection.
-  const auto projected = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
-    const bool whole = begin == 0 && end == 3;
-    const auto rows = [&](const Tensor& of) {
-      return whole || !of.defined() ? of : narrow(of, 0, begin * embed_dim_, (end - begin) * embed_dim_);
-    };
-    const Tensor own[] = {q_proj_weight, k_proj_weight, v_proj_weight};
-    return linear(x, in_proj_weight.defined() ? rows(in_proj_weight) : own[begin], rows(in_proj_bias));
-  };
-  Tensor q, k, v;
-  if (is_self && in_proj_weight.defined()) {
-    const Tensor all = projected(query, 0, 3);
-    const auto parts = chunk(all, 3, -1);
-    q = parts[0];
-    k = parts[1];
-    v = parts[2];
-  } else {
-    q = projected(query, 0, 1);
-    k = projected(key, 1, 2);
-    v = projected(value, 2, 3);
-  }
+  auto [q, k, v] = projected(query, key, value, is_self);
+  // The heads are views (N, heads, L, head size) of the projections.
   const std::int64_t head_dim = embed_dim_ / num_heads_;
   const auto heads = [&](const Tensor& x) {
     const Tensor split = reshape(x, {x.dim(0), x.dim(1), num_heads_, head_dim});
@@ -99,29 +130,8 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   k = heads(k);
   v = heads(v);
 
-  ScaledDotProductAttentionOptions options{.dropout_p = is_training() ? options_.dropout : 0,
-                                           .is_causal = inputs.is_causal};
-  if (inputs.attn_mask.defined()) {
-    const Tensor& mask = inputs.attn_mask;
-    TANDEM_CHECK(mask.shape() == Shape({length, keys}) || mask.shape() == Shape({batch * num_heads_, length, keys}),
-                 "MultiheadAttention: attn_mask ", mask.shape(), " must be ", Shape{length, keys}, " or ",
-                 Shape{batch * num_heads_, length, keys});
-    const Tensor numbers = added(mask);
-    options.attn_mask = mask.shape().ndim() == 2 ? numbers : reshape(numbers, {batch, num_heads_, length, keys});
-  }
-  if (inputs.key_padding_mask.defined()) {
-    const Tensor& mask = inputs.key_padding_mask;
-    const Shape wanted = is_single ? Shape{keys} : Shape{batch, keys};
-    TANDEM_CHECK(mask.shape() == wanted, "MultiheadAttention: key_padding_mask ", mask.shape(), " must be ", wanted);
-    if (options.is_causal) {
-      TANDEM_CHECK(!inputs.attn_mask.defined(), "MultiheadAttention: takes attn_mask or is_causal, not both");
-      options.attn_mask = causal(length, keys, query.device());
-      options.is_causal = false;
-    }
-    const Tensor padding = reshape(added(mask), {batch, 1, 1, keys});
-    options.attn_mask = options.attn_mask.defined() ? options.attn_mask + padding : padding;
-  }
-
+  const ScaledDotProductAttentionOptions options = masked({.dropout_p = is_training() ? options_.dropout : 0}, inputs,
+                                                          {batch, num_heads_, length, keys}, is_single, query.device());
   Result result;
   Tensor y;
   if (inputs.need_weights) {

@@ -3,6 +3,8 @@
 #include <tandem/autograd/functions/attention.h>
 #include <tandem/nn/linear.h>
 
+#include <array>
+
 namespace tandem::nn {
 
 struct MultiheadAttentionOptions {
@@ -42,6 +44,10 @@ class MultiheadAttention : public Module {
   std::string describe() const override { return describe_as(embed_dim_, ", ", num_heads_, " heads"); }
 
  private:
+  // The projections of the three, each (.., .., embed_dim). `is_self`: all three are the same Tensor, and one product
+  // computes them where their weights are in one.
+  std::array<Tensor, 3> projected(const Tensor& query, const Tensor& key, const Tensor& value, bool is_self) const;
+
   std::int64_t embed_dim_, num_heads_, key_dim_, value_dim_;
   MultiheadAttentionOptions options_;
 
