@@ -416,8 +416,9 @@ TEST(Module, LayersCanBeAssigned) {
   pool = nn::MaxPool2d(3, {.stride = 1, .padding = 1});
   EXPECT_EQ(pool(Tensor(counting({1, 1, 4, 4}))).shape(), (Shape{1, 1, 4, 4}));
   nn::Linear linear(2, 3);
-  linear = nn::Linear(5, 3, {.bias = false});
-  ASSERT_EQ(linear.parameters().size(), 1u);
+  linear = nn::Linear(5, 3);
+  EXPECT_EQ(linear.weight.shape(), (Shape{3, 5}));
+  ASSERT_EQ(linear.parameters().size(), 2u);
   EXPECT_TRUE(linear.parameters()[0].tensor.same_as(linear.weight));
 }
 
