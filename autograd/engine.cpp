@@ -71,7 +71,8 @@ class BackwardPass {
 
   bool reaches(const TensorState* leaf) const { return leaves_.count(leaf) > 0; }
 
-  // Of the node that is running (gradient_place.h).
+  // For the node that is running: where it may write the gradient of an input, and the gradient that is there already,
+  // to add to it (gradient_place.h).
   Array place(std::size_t input) const { return input < places_.size() ? places_[input] : Array(); }
   Array take(std::size_t input) {
     if (!node_ || input >= node_->edges.size()) return {};

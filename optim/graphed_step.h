@@ -52,7 +52,8 @@ class GraphedStep {
   Array operator()(const std::vector<Array>& inputs);
 
   bool is_recorded() const { return graph_ != nullptr; }
-  // Where the recorded step reads its inputs; empty where none is recorded. What is there already is not copied.
+  // The arrays from which the recorded step reads its inputs; empty when no step is recorded. A caller that writes a
+  // batch into these arrays and passes them to the call saves the copy.
   const std::vector<Array>& recorded_inputs() const { return inputs_; }
 
  private:

@@ -21,7 +21,7 @@ struct RecurrentStates {
 
 // from_x (L, N, G * H), weight (G * H, H), bias (G * H) or undefined, and the first state, S arrays (N, H) of one
 // dtype, which is the dtype of the states. The products with the weight are computed in the dtype of the weight.
-// Without `keeps_all`, `kept` is good for nothing.
+// The contents of `kept` are undefined without `keeps_all`.
 RecurrentStates recurrent(RecurrentCell cell, const Array& from_x, const Array& weight, const Array& bias,
                           std::span<const Array> first, bool reverse, bool keeps_all);
 

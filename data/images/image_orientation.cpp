@@ -33,7 +33,8 @@ int orientation_in(std::string_view tiff) {
   return 1;
 }
 
-// Of the stored picture, once rows and columns are exchanged where they are to be: which are counted from their end.
+// Which of the rows and columns of the stored picture are counted from their end. Where the orientation exchanges rows
+// and columns, that is done first.
 struct Mirrored {
   bool rows, columns;
 };

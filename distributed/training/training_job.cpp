@@ -98,7 +98,7 @@ void TrainingJob::begin_batch(data::Batch& batch) {
     profile_.begin_step(progress_->position().step + 1);
   }
   if (is_first) generator_ = default_generator();
-  ddp().forward([] {});
+  ddp().forward([] {});  // prepares the pass; the program calls the model itself
 }
 
 bool TrainingJob::count(const Array& loss) {
