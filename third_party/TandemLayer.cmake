@@ -5,7 +5,9 @@
 function(tandem_compile_options target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>
-    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>"
+    # It warns of every name `module` at the beginning of a line, which C++20 allows.
+    $<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=3189>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # False alarms of GCC 12: in its own AVX-512 header (bug 105593) and in std::string (bug 105329).
     target_compile_options(${target} PRIVATE
