@@ -112,14 +112,14 @@ __global__ void gather_whole_rows(RowsNest nest, const cuda::Pack<Bits, width>* 
 // One index for each element. `nest` walks over x's first slice along the dimension, over index and over y.
 template <class Bits>
 __global__ void gather_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
-                                const char* operation, const Bits* x, const std::int64_t* index, Bits* y,
+                                cuda::OperationName operation, const Bits* x, const std::int64_t* index, Bits* y,
                                 IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     const auto offset = nest.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) y[offset[2]] = x[offset[0] + wanted * stride];
-    else cuda::note_any(fault, operation, offset[1], wanted, count);
+    else cuda::note_any(fault, operation.text, offset[1], wanted, count);
   }
 }
 
@@ -151,8 +151,9 @@ void gather_bits(const Array& x, int dim, const Array& index, const char* operat
   }
   const Array base = repeated_along(x, dim, y.shape());
   cuda::launch(gather_elements<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads),
-               LoopNest<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim], operation,
-               static_cast<const Bits*>(x.raw()), wanted, static_cast<Bits*>(y.raw()), fault);
+               LoopNest<3>({&base, &index, &y}), y.numel(), x.shape()[dim], x.strides()[dim],
+               cuda::OperationName{operation}, static_cast<const Bits*>(x.raw()), wanted, static_cast<Bits*>(y.raw()),
+               fault);
 }
 
 }  // namespace

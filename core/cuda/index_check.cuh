@@ -15,6 +15,11 @@ struct FirstPosition {
   TANDEM_HOST_DEVICE void merge(const FirstPosition& other) { add(other.position); }
 };
 
+// The name of an operation, as an argument of a kernel: the host's text, which the kernel hands on without reading it.
+struct OperationName {
+  const char* text;
+};
+
 // Only one thread may call it. An earlier note that nobody has read yet stays.
 __device__ inline void note(IndexFault* fault, const char* operation, IndexFault::Kind kind, const FirstPosition& bad,
                             const std::int64_t* index, std::int64_t count) {

@@ -28,14 +28,14 @@ struct Add {
 // `nest` walks over y's first slice along the dimension, over index and over source.
 template <class T, class F>
 __global__ void scatter_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
-                                 const char* operation, F f, T* y, const std::int64_t* index, const T* source,
+                                 cuda::OperationName operation, F f, T* y, const std::int64_t* index, const T* source,
                                  IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
     const auto offset = nest.offsets(i);
     const std::int64_t wanted = index[offset[1]];
     if (cuda::is_inside(wanted, count)) f(y + offset[0] + wanted * stride, source[offset[2]]);
-    else cuda::note_any(fault, operation, offset[1], wanted, count);
+    else cuda::note_any(fault, operation.text, offset[1], wanted, count);
   }
 }
 
@@ -48,7 +48,7 @@ struct Along {
 // element of y, in the order of the indices. `nest` walks over the first elements of the lines.
 template <class T, class F>
 __global__ void scatter_lines(LoopNest<3> nest, std::int64_t lines, Along along, std::int64_t count,
-                              const char* operation, F f, T* y, const std::int64_t* index, const T* source,
+                              cuda::OperationName operation, F f, T* y, const std::int64_t* index, const T* source,
                               IndexFault* fault) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < lines; i += step) {
@@ -56,7 +56,7 @@ __global__ void scatter_lines(LoopNest<3> nest, std::int64_t lines, Along along,
     for (std::int64_t j = 0; j < along.size; ++j) {
       const std::int64_t at = offset[1] + j * along.index, wanted = index[at];
       if (cuda::is_inside(wanted, count)) f(y + offset[0] + wanted * along.y, source[offset[2] + j * along.source]);
-      else cuda::note_any(fault, operation, at, wanted, count);
+      else cuda::note_any(fault, operation.text, at, wanted, count);
     }
   }
 }
@@ -69,16 +69,16 @@ void scatter_with(const Array& source, int dim, const Array& index, const char* 
     const Array base = repeated_along(y, dim, first.shape());
     const Along along{index.shape()[dim], y.strides()[dim], index.strides()[dim], source.strides()[dim]};
     cuda::launch(scatter_lines<T, F>, cuda::blocks_for(first.numel(), threads), dim3(threads),
-                 LoopNest<3>({&base, &first, &first_source}), first.numel(), along, y.shape()[dim], operation, f,
-                 static_cast<T*>(y.raw()), static_cast<const std::int64_t*>(index.raw()),
-                 static_cast<const T*>(source.raw()), fault);
+                 LoopNest<3>({&base, &first, &first_source}), first.numel(), along, y.shape()[dim],
+                 cuda::OperationName{operation}, f, static_cast<T*>(y.raw()),
+                 static_cast<const std::int64_t*>(index.raw()), static_cast<const T*>(source.raw()), fault);
     return;
   }
   const Array base = repeated_along(y, dim, index.shape());
   cuda::launch(scatter_elements<T, F>, cuda::blocks_for(index.numel(), threads), dim3(threads),
-               LoopNest<3>({&base, &index, &source}), index.numel(), y.shape()[dim], y.strides()[dim], operation, f,
-               static_cast<T*>(y.raw()), static_cast<const std::int64_t*>(index.raw()),
-               static_cast<const T*>(source.raw()), fault);
+               LoopNest<3>({&base, &index, &source}), index.numel(), y.shape()[dim], y.strides()[dim],
+               cuda::OperationName{operation}, f, static_cast<T*>(y.raw()),
+               static_cast<const std::int64_t*>(index.raw()), static_cast<const T*>(source.raw()), fault);
 }
 
 }  // namespace
