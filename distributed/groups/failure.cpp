@@ -25,7 +25,7 @@ void await_reason(Store& store, int rank) try {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 } catch (const std::exception&) {
-  // Without a store nobody says anything.
+  // Without a store no rank can say why.
 }
 
 }  // namespace tandem::distributed

@@ -9,7 +9,7 @@ namespace tandem::distributed {
 
 // Keys of the group's store.
 constexpr const char* watch_key = "watch";      // a rank that waits for long raises this number
-std::string progress_key(int rank);             // what the rank does; written anew when the watch key has changed
+std::string progress_key(int rank);             // what the rank does; rewritten when the watch key has changed
 constexpr const char* failure_key = "failure";  // why the group failed
 std::string left_key(int rank);                 // there once the rank has left the group or is dead
 

@@ -33,7 +33,7 @@ std::vector<int> GroupObservers::behind(std::uint64_t sequence) const {
 }
 
 void GroupObservers::close() {
-  std::vector<std::unique_ptr<OperationObserver>> ending;  // without the lock: a thread of theirs may be waiting for it
+  std::vector<std::unique_ptr<OperationObserver>> ending;  // without the lock: an observer's thread may wait for it
   const std::lock_guard lock(mutex_);
   ending.swap(list_);
 }

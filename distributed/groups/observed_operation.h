@@ -58,7 +58,7 @@ class ObservedOperation {
   const std::size_t bytes;
   const std::uint64_t sequence;
   const std::string what;
-  const std::string signature;  // Operation::signature(); empty where `sequence` is 0, as nobody compares it
+  const std::string signature;  // Operation::signature(); empty where `sequence` is 0: it is not compared
   const Time begun;
 
  private:

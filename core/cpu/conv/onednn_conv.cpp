@@ -100,8 +100,8 @@ void refuse_padding(const ConvLayer& layer, const Desc& found) {
 void plan_outputs(const ConvLayer& layer, Plan& plan) {
   const auto [found, as] = with_kernel(layer, [&](const Description& description) {
     const auto forward = description.forward();
-    // This kernel of oneDNN reads memory that nobody wrote, where some kernels that reach over 9 pixels and more see an
-    // image that is narrower. Those of up to 7 pixels were all tried.
+    // This kernel of oneDNN reads memory that was never written, where some kernels that reach over 9 pixels and more
+    // see an image that is narrower. Those of up to 7 pixels were all tried.
     const std::int64_t reach = (layer.window.kernel.w - 1) * layer.window.dilation.w + 1;
     if (reach > 7 && reach > layer.x[3] && has(Fault::wide_forward)) refuse(forward, "brgconv");
     return forward;
