@@ -32,25 +32,8 @@ class Plan {
  public:
   void set_primitive(dnnl::primitive primitive) { primitive_ = std::move(primitive); }
 
-  void add_input(int id, const memory::desc& theirs, const memory::desc& wanted) {
-    Argument argument{id, unbound(theirs), {}, 0, {}, false};
-    if (theirs != wanted) {
-      argument.packed_bytes = static_cast<std::int64_t>(wanted.get_size());
-      argument.packed = unbound(wanted);
-      argument.move = dnnl::reorder(argument.caller, argument.packed);
-    }
-    arguments_.push_back(std::move(argument));
-  }
-
-  void add_output(int id, const memory::desc& theirs, const memory::desc& made) {
-    Argument argument{id, unbound(theirs), {}, 0, {}, true};
-    if (theirs != made) {
-      argument.packed_bytes = static_cast<std::int64_t>(made.get_size());
-      argument.packed = unbound(made);
-      argument.move = dnnl::reorder(argument.packed, argument.caller);
-    }
-    arguments_.push_back(std::move(argument));
-  }
+  void add_input(int id, const memory::desc& theirs, const memory::desc& wanted) { add(id, theirs, wanted, false); }
+  void add_output(int id, const memory::desc& theirs, const memory::desc& made) { add(id, theirs, made, true); }
 
   // `data` begins with the addresses of the caller's arrays, in the order in which the arguments were added.
   void execute(std::initializer_list<void*> data) {
@@ -80,6 +63,18 @@ class Plan {
     bool is_output;
   };
   static memory unbound(const memory::desc& desc) { return memory(desc, engine(), nullptr); }
+
+  // The primitive has the argument in the layout `packed`.
+  void add(int id, const memory::desc& theirs, const memory::desc& packed, bool is_output) {
+    Argument argument{id, unbound(theirs), {}, 0, {}, is_output};
+    if (theirs != packed) {
+      argument.packed_bytes = static_cast<std::int64_t>(packed.get_size());
+      argument.packed = unbound(packed);
+      argument.move =
+          is_output ? dnnl::reorder(argument.packed, argument.caller) : dnnl::reorder(argument.caller, argument.packed);
+    }
+    arguments_.push_back(std::move(argument));
+  }
 
   dnnl::primitive primitive_;
   std::vector<Argument> arguments_;
