@@ -1,7 +1,7 @@
 #include <tandem/core/io/arrays_file.h>
 
+#include <tandem/core/io/arrays_format.h>
 #include <tandem/core/io/input_file.h>
-#include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
 
 #include <algorithm>
@@ -14,7 +14,9 @@ namespace {
 
 // The arrays of one dict of a checkpoint of a training program (distributed/training/checkpoint.h), where they are
 // named DICT/NAME. Of other files, all arrays.
-std::vector<NamedArray> dict_of(Safetensors contents, const InputFile& file, const std::string& key) {
+std::vector<NamedArray> read_dict(const std::filesystem::path& path, const std::string& key) {
+  Safetensors contents = read_safetensors(path);
+  const InputFile file(path, "file");
   if (!contents.metadata.contains("program") || !contents.metadata.contains("world_size")) {
     file.check(key.empty(), "is a safetensors file, in which there is no \"", key,
                "\" to choose: its arrays lie side by side");
@@ -33,27 +35,55 @@ std::vector<NamedArray> dict_of(Safetensors contents, const InputFile& file, con
   return arrays;
 }
 
+void write_dict(const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                const std::map<std::string, std::string>& metadata) {
+  write_safetensors(path, arrays, metadata, Checksums::crc32);
+}
+
+// Those of the annexes come after ours.
+std::vector<ArraysFormat> all_formats() {
+  std::vector<ArraysFormat> formats = {
+      {"a safetensors file", ".safetensors",
+       [](std::string_view first) { return first.size() == 9 && first[8] == '{'; }, read_dict, write_dict}};
+  const auto& more = arrays_formats().entries();
+  formats.insert(formats.end(), more.begin(), more.end());
+  return formats;
+}
+
+// "a safetensors file or a .pth file", of one of their members.
+std::string names(std::string ArraysFormat::* member) {
+  std::string text;
+  for (const ArraysFormat& format : all_formats()) text += (text.empty() ? "" : " or ") + format.*member;
+  return text;
+}
+
 }  // namespace
+
+AnnexList<ArraysFormat>& arrays_formats() {
+  static AnnexList<ArraysFormat> formats(add_core_annexes);
+  return formats;
+}
 
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key) {
   const InputFile file(path, "file");
   const std::string first = file.read(std::min<std::uint64_t>(file.size(), 9), 0);
-  const bool is_safetensors = first.size() == 9 && first[8] == '{';
-  file.check(is_safetensors || first.starts_with("PK") || first.starts_with("\x80\x02"),
-             "is neither a safetensors file nor a .pth file of torch.save");
-  return is_safetensors ? dict_of(read_safetensors(path), file, key) : read_pth(path, key);
+  for (const ArraysFormat& format : all_formats())
+    if (format.recognises(first)) return format.read(path, key);
+  file.check(false, "is not ", names(&ArraysFormat::what));
+  return {};
 }
 
 bool is_arrays_file_name(const std::filesystem::path& path) {
-  return path.extension() == ".safetensors" || path.extension() == ".pth";
+  const auto formats = all_formats();
+  return std::ranges::any_of(formats, [&](const auto& format) { return path.extension() == format.extension; });
 }
 
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                  const std::map<std::string, std::string>& metadata) {
-  TANDEM_CHECK(is_arrays_file_name(path), "cannot save arrays as ", path.string(),
-               ": expected a name that ends in .safetensors or .pth");
-  if (path.extension() == ".pth") write_pth(path, arrays);
-  else write_safetensors(path, arrays, metadata, Checksums::crc32);
+  for (const ArraysFormat& format : all_formats())
+    if (path.extension() == format.extension) return format.write(path, arrays, metadata);
+  detail::fail("cannot save arrays as ", path.string(), ": expected a name that ends in ",
+               names(&ArraysFormat::extension));
 }
 
 }  // namespace tandem
