@@ -8,9 +8,9 @@
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/graph.h>
 #include <tandem/core/array/memory_order.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <map>
 #include <mutex>
@@ -157,8 +157,8 @@ class BackwardPass {
       node.needs.set_last_run(!retain_graph_);
       places_ = places_for(node);
       node_ = &node;
-      ProfileRange range(node.operation, " backward");
-      if (range.is_recorded()) note(range, node);
+      Scope scope(node.operation, " backward");
+      if (scope.takes_notes()) note(scope, node);
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       places_.clear();
       node_ = nullptr;
@@ -197,11 +197,11 @@ class BackwardPass {
     return places;
   }
 
-  static void note(ProfileRange& range, const GraphNode& node) {
+  static void note(Scope& scope, const GraphNode& node) {
     std::ostringstream shape;
     shape << node.shape;
-    range.note("gradient", shape.str());
-    if (node.module_path) range.note("module", node.module_path);
+    scope.note("gradient", shape.str());
+    if (node.module_path) scope.note("module", node.module_path);
   }
 
   static void check_gradient(const GraphNode& node, std::size_t input, const Array& gradient) {
@@ -256,7 +256,7 @@ Array first_gradient(const char* caller, const Tensor& tensor, Array given) {
 }  // namespace
 
 void Tensor::backward(const BackwardOptions& options) const {
-  const ProfileRange range("backward");
+  const Scope scope("backward");
   Array gradient = first_gradient("backward", *this, options.gradient);
   const NoGrad no_grad;
   BackwardPass(options.retain_graph).run({autograd::edge_to(*this)}, {std::move(gradient)});
@@ -264,7 +264,7 @@ void Tensor::backward(const BackwardOptions& options) const {
 
 std::vector<Array> autograd::grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                                   const GradOptions& options) {
-  const ProfileRange range("grad");
+  const Scope scope("grad");
   TANDEM_CHECK(!outputs.empty(), "grad: no outputs are given");
   TANDEM_CHECK(options.gradients.empty() || options.gradients.size() == outputs.size(),
                "grad: ", options.gradients.size(), " gradients for ", outputs.size(), " outputs");

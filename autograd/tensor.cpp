@@ -2,8 +2,8 @@
 #include <tandem/autograd/graph.h>
 #include <tandem/core/array/memory_order.h>
 #include <tandem/core/array/print.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <sstream>
 #include <string_view>
@@ -242,8 +242,7 @@ std::shared_ptr<GraphNode> make_node(const char* operation, std::vector<Edge> ed
   node->dtype = value.dtype();
   node->device = value.device();
   if (searches_anomalies()) node->caller = std::make_unique<std::string>(detail::module_text());
-  if (const auto* range = ProfileRange::innermost(); range && range->is_recorded())
-    node->module_path = ProfileRange::module_path();
+  if (const auto* scope = Scope::innermost(); scope && scope->takes_notes()) node->module_path = Scope::module_path();
   return node;
 }
 
@@ -263,14 +262,14 @@ void check_value(const char* operation, std::span<const Tensor> inputs, const Ar
 
 // Tells the profile the shapes of an operation, whose range is the innermost one.
 void note_shapes(const char* operation, std::span<const Tensor> inputs, const Array& value) {
-  ProfileRange* const range = ProfileRange::innermost();
-  if (!range || !range->is_recorded() || range->has_notes() || std::string_view(range->name()) != operation) return;
+  Scope* const scope = Scope::innermost();
+  if (!scope || !scope->takes_notes() || scope->has_notes() || std::string_view(scope->name()) != operation) return;
   std::ostringstream shapes, output;
   for (const Tensor& input : inputs)
     if (input.defined()) shapes << (shapes.tellp() > 0 ? ", " : "") << input.value().shape();
   output << value.shape();
-  range->note("inputs", shapes.str());
-  range->note("output", output.str());
+  scope->note("inputs", shapes.str());
+  scope->note("output", output.str());
 }
 
 }  // namespace

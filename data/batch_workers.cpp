@@ -1,8 +1,8 @@
 #include <tandem/data/batch_workers.h>
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/core/profile/profile.h>
 
 #include <condition_variable>
 #include <exception>
@@ -71,7 +71,7 @@ BatchWorkers::BatchWorkers(Make make, std::int64_t batches, int threads, int ahe
     for (int i = 0; i < threads; ++i) {
       const auto name = "thread " + std::to_string(i + 1) + " of " + std::to_string(threads) + " of a Loader";
       threads_.push_back(start_thread(name, [shared = shared_] {
-        Profile::name_thread("loader");
+        name_thread("loader");
         shared->run();
       }));
     }
@@ -101,7 +101,7 @@ void BatchWorkers::stop() {
 }
 
 Batch BatchWorkers::take() {
-  const ProfileRange range(ProfileRange::Kind::phase, "wait for batch");
+  const Scope scope(Scope::Kind::phase, "wait for batch");
   std::unique_lock lock(shared_->mutex);
   const std::int64_t number = shared_->next_to_take;
   auto& place = shared_->place(number);

@@ -1,7 +1,7 @@
 #include <tandem/data/loader.h>
 
 #include <tandem/core/base/check.h>
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/random/random.h>
 #include <tandem/data/batch_workers.h>
 
@@ -38,8 +38,8 @@ thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max()
 
 // Once `is_over`, nobody takes the batch any more, and the dataset may be gone.
 Batch load(const Dataset& dataset, Indices indices, std::int64_t number, const std::atomic<bool>& is_over) {
-  ProfileRange range(ProfileRange::Kind::phase, "load batch");
-  range.note("batch", number);
+  Scope scope(Scope::Kind::phase, "load batch");
+  scope.note("batch", number);
   try {
     return dataset.get(indices);
   } catch (const std::exception& error) {

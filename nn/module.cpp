@@ -47,7 +47,7 @@ void Module::check_free(const std::string& name) const {
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {
   check_free(name);
   TANDEM_CHECK(child, "the module '", name, "' is null");
-  child->range_name_ = Profile::lasting_name(name);
+  child->range_name_ = lasting_name(name);
   children_.emplace_back(std::move(name), std::move(child));
 }
 
@@ -209,7 +209,7 @@ const char* Module::Call::path() const {
   const bool has_name = std::string_view(root.range_name_) != "forward";
   const std::string path =
       name.empty() ? root.range_name_ : (has_name ? std::string(root.range_name_) + '.' : "") + name;
-  module_.path_ = {first, Profile::lasting_name(path)};
+  module_.path_ = {first, lasting_name(path)};
   return module_.path_.second;
 }
 

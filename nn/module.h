@@ -3,7 +3,7 @@
 
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array/named_array.h>
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 
 #include <functional>
 #include <list>
@@ -62,8 +62,7 @@ class Module {
 
   // Error in a class that does not define it.
   virtual Tensor forward(const Tensor& input);
-  // Runs forward() and then the hooks. In the profile the call is a range under the name that this module has in its
-  // parent.
+  // Runs forward() and then the hooks. The call is a Scope under the name that this module has in its parent.
   Tensor operator()(const Tensor& input) {
     return called([&] { return forward(input); });
   }
@@ -151,11 +150,11 @@ class Module {
     return std::move(text).str();
   }
 
-  // Runs `forward` as operator() does: inside a range of the profile, and with the hooks afterwards.
+  // Runs `forward` as operator() does: inside a Scope, and with the hooks afterwards.
   template <class F>
   Tensor called(const F& forward) {
     Call call(*this);
-    if (call.is_recorded()) call.show_as(call.path());
+    if (call.takes_notes()) call.show_as(call.path());
     if (!has_forward_hooks()) return forward();
     Tensor output = forward();
     run_hooks(output);
@@ -164,9 +163,9 @@ class Module {
 
  private:
   // A call of forward() that is under way. Errors name its module by the path from the module that was called first.
-  class Call final : public ProfileRange {
+  class Call final : public Scope {
    public:
-    explicit Call(Module& module) : ProfileRange(Kind::module, module.range_name_), module_(module) {}
+    explicit Call(Module& module) : Scope(Kind::module, module.range_name_), module_(module) {}
     ModuleName module_name() const override;
     const char* path() const;  // "blocks.2.mlp", for profiles; lives as long as the program
 

@@ -1,6 +1,6 @@
+#include <tandem/core/base/scope.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/optim/clip.h>
 
 #include <cmath>
@@ -75,7 +75,7 @@ Array grad_norm(const std::vector<Tensor>& parameters, double norm_type) {
 
 Array clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
                       bool error_if_nonfinite) {
-  const ProfileRange range("clip_grad_norm_");
+  const Scope scope("clip_grad_norm_");
   check_norm_type(norm_type);
   TANDEM_CHECK(max_norm >= 0, "clip_grad_norm_: max_norm must be at least 0, got ", max_norm);
   Gradients gradients("clip_grad_norm_", parameters);
@@ -95,7 +95,7 @@ Array clip_grad_norm_(const std::vector<NamedTensor>& parameters, double max_nor
 }
 
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {
-  const ProfileRange range("clip_grad_value_");
+  const Scope scope("clip_grad_value_");
   TANDEM_CHECK(clip_value >= 0, "clip_grad_value_: clip_value must be at least 0, got ", clip_value);
   Gradients gradients("clip_grad_value_", parameters);
   if (!gradients.empty()) gradients.change(rules::ClipValue{static_cast<float>(clip_value)}, nullptr);

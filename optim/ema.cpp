@@ -1,7 +1,7 @@
 #include <tandem/core/array/memory_order.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/ema.h>
 
@@ -32,7 +32,7 @@ ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> para
 }
 
 void ExponentialMovingAverage::update() {
-  const ProfileRange range("ExponentialMovingAverage::update");
+  const Scope scope("ExponentialMovingAverage::update");
   TANDEM_CHECK(!is_swapped_, "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
   std::vector<UpdateSegment> segments;
   std::vector<Array> values;  // keeps the dense copies alive that other layouts need

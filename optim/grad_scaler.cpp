@@ -1,6 +1,6 @@
 #include <tandem/autograd/functions.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/optim/clip.h>
 #include <tandem/optim/grad_scaler.h>
 
@@ -40,7 +40,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   TANDEM_CHECK(!seen(optimizer),
                "GradScaler::unscale_: the gradients of this optimizer have been divided by the scale already; call "
                "update() after each step");
-  const ProfileRange range("GradScaler::unscale_");
+  const Scope scope("GradScaler::unscale_");
   const auto parameters = optimizer.parameters();
   // The infinity norm is finite exactly when all gradients are finite. Reading it waits for the device.
   const bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());

@@ -1,4 +1,4 @@
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/optim/graphed_step.h>
 
 #include <utility>
@@ -24,7 +24,7 @@ Array GraphedStep::operator()(const std::vector<Array>& inputs) {
     now.dtypes.push_back(input.dtype());
   }
   if (graph_ && now == recorded_) {
-    const ProfileRange range(ProfileRange::Kind::phase, "replay step");
+    const Scope scope(Scope::Kind::phase, "replay step");
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_there = inputs[i].raw() == inputs_[i].raw() && inputs[i].strides() == inputs_[i].strides();
       if (!is_there) inputs_[i].copy_from(inputs[i]);
@@ -44,7 +44,7 @@ Array GraphedStep::operator()(const std::vector<Array>& inputs) {
 }
 
 bool GraphedStep::record(const std::vector<Array>& inputs) {
-  const ProfileRange range(ProfileRange::Kind::phase, "record step");
+  const Scope scope(Scope::Kind::phase, "record step");
   graph_ = nullptr;
   result_ = {};
   inputs_.clear();

@@ -1,5 +1,5 @@
 #include <tandem/core/array/memory_order.h>
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/optimizer.h>
 
@@ -89,7 +89,7 @@ void Optimizer::reset(int index) {
 }
 
 void Optimizer::step() {
-  const ProfileRange range(step_name_);
+  const Scope scope(step_name_);
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     prepare(g, kept_state(g));

@@ -4,9 +4,9 @@
 #include <tandem/autograd/functions/linear.h>
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/attention.h>
-#include <tandem/core/profile/profile.h>
 
 #include <cmath>
 
@@ -99,7 +99,7 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const ScaledDot
 
 Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in, const Tensor& value_in,
                                     const ScaledDotProductAttentionOptions& options) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   const Tensor query = autocast_low(query_in), key = autocast_low(key_in), value = autocast_low(value_in);
   check(query, key, options);
   TANDEM_CHECK(value.shape().ndim() >= 2 && value.dim(-2) == key.dim(-2), name, ": key ", key.shape(), " and value ",

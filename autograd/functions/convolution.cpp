@@ -6,9 +6,9 @@
 #include <tandem/autograd/images_and_signals.h>
 #include <tandem/autograd/low_weights.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/into.h>
-#include <tandem/core/profile/profile.h>
 
 namespace tandem {
 
@@ -80,7 +80,7 @@ std::optional<Array> value_of(const Tensor& bias) {
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& options, Kind kind,
                 const char* operation) {
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   check_convolution(input, weight, kind, operation);
   const Tensor x = autocast_low(input);
   const Window window =
@@ -130,7 +130,7 @@ Tensor padded_at_end(const Tensor& x, const Tensor& weight, const Tensor& bias, 
 
 Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tensor& bias,
                            const ConvTransposeOptions& options, Kind kind, const char* operation) {
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   check_convolution(input, weight, kind, operation);
   const Tensor x = autocast_low(input);
   const Window window =

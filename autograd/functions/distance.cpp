@@ -4,29 +4,29 @@
 #include <tandem/autograd/functions/linear.h>
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/autograd/functions/views.h>
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 
 namespace tandem {
 
 Tensor normalize(const Tensor& x, double p, std::int64_t dim, double eps) {
-  const ProfileRange range("normalize");
+  const Scope scope("normalize");
   return x / clamp(norm(x, p, {dim}, true), eps);
 }
 
 Tensor cosine_similarity(const Tensor& left, const Tensor& right, std::int64_t dim, double eps) {
-  const ProfileRange range("cosine_similarity");
+  const Scope scope("cosine_similarity");
   const Shape shape = broadcast_shape(left.shape(), right.shape(), "cosine_similarity");
   const Tensor a = expand(left, shape), b = expand(right, shape);
   return sum(normalize(a, 2, dim, eps) * normalize(b, 2, dim, eps), {dim});
 }
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p, double eps, bool keepdim) {
-  const ProfileRange range("pairwise_distance");
+  const Scope scope("pairwise_distance");
   return norm(add(a - b, eps), p, {-1}, keepdim);
 }
 
 Tensor cdist(const Tensor& left, const Tensor& right, double p) {
-  const ProfileRange range("cdist");
+  const Scope scope("cdist");
   const Tensor a = autocast_f32(left), b = autocast_f32(right);
   TANDEM_CHECK(a.shape().ndim() >= 2 && b.shape().ndim() >= 2 && a.dim(-1) == b.dim(-1), "cdist: shapes ", a.shape(),
                " and ", b.shape(), " do not fit: needs (..., P, M) and (..., R, M)");

@@ -1,8 +1,8 @@
 #include <tandem/autograd/functions/dropout.h>
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 namespace tandem {
 
@@ -20,7 +20,7 @@ bool drops(const char* name, const Tensor& x, double p, bool training) {
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p, bool training) {
-  const ProfileRange range("dropout");
+  const Scope scope("dropout");
   if (!drops("dropout", x, p, training)) return x;
   const DropoutKey key = ops::draw_dropout_key(x.device());
   const bool channels_last = x.value().is_channels_last() && !x.value().is_contiguous();
@@ -31,7 +31,7 @@ Tensor dropout(const Tensor& x, double p, bool training) {
 }
 
 Tensor dropout2d(const Tensor& x, double p, bool training) {
-  const ProfileRange range("dropout2d");
+  const Scope scope("dropout2d");
   TANDEM_CHECK(x.shape().ndim() >= 2, "dropout2d: input must be (N, C, ...), got ", x.shape());
   if (!drops("dropout2d", x, p, training)) return x;
   Shape channels = Shape::filled(x.shape().ndim(), 1);

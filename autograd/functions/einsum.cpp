@@ -4,8 +4,8 @@
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <algorithm>
 #include <cctype>
@@ -227,7 +227,7 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& needed) {
 }  // namespace
 
 Tensor einsum(std::string_view text, std::span<const Tensor> operands) {
-  const ProfileRange range("einsum");
+  const Scope scope("einsum");
   TANDEM_CHECK(!operands.empty(), "einsum \"", text, "\": needs operands");
   const Equation equation = parse(text, operands);
   check_sizes(equation, operands);

@@ -3,7 +3,7 @@
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/with_power.h>
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 
 #include <limits>
 
@@ -15,7 +15,7 @@ namespace {
 
 template <class F>
 Tensor unary(const char* name, const F& op, const Tensor& x) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   Array y = ops::map(op, x.value());
   if (!is_recorded(x)) return y;
   Saved saved;
@@ -26,7 +26,7 @@ Tensor unary(const char* name, const F& op, const Tensor& x) {
 
 template <class F>
 Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   Array y = ops::zip(op, a.value(), b.value());
   const bool needs_a = is_recorded(a), needs_b = is_recorded(b);
   if (!needs_a && !needs_b) return y;
@@ -203,7 +203,7 @@ Tensor prelu(const Tensor& input, const Tensor& of_negative) {
 }
 
 Tensor where(const Array& condition, const Tensor& a, const Tensor& b) {
-  const ProfileRange range("where");
+  const Scope scope("where");
   Array y = ops::where(condition, a.value(), b.value());
   if (!is_recorded(a) && !is_recorded(b)) return y;
   return record("where", {a, b}, std::move(y),
@@ -227,7 +227,7 @@ Tensor where(const Array& condition, Number a, const Tensor& b) {
 
 Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  const ProfileRange range("cast");
+  const Scope scope("cast");
   Array y = x.value().to(dtype);
   if (!is_recorded(x) || !is_floating(dtype)) return y;
   return record("cast", {x}, std::move(y),

@@ -1,7 +1,7 @@
 #include <tandem/autograd/elementwise_gradients.h>
 #include <tandem/autograd/functions/in_place.h>
 #include <tandem/autograd/with_power.h>
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 
 namespace tandem {
 
@@ -11,7 +11,7 @@ namespace {
 
 template <class F>
 Tensor unary_(const char* name, const F& op, const Tensor& x) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   autograd::check_in_place(name, {x});
   const bool needs = is_recorded(x);
   Saved saved;
@@ -26,7 +26,7 @@ Tensor unary_(const char* name, const F& op, const Tensor& x) {
 
 template <class F>
 Tensor binary_(const char* name, const F& op, const Tensor& x, const Tensor& other) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   autograd::check_in_place(name, {x, other});
   const bool needs_x = is_recorded(x), needs_other = is_recorded(other);
   if (!needs_x && !needs_other) {

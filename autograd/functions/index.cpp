@@ -1,8 +1,8 @@
 #include <tandem/autograd/functions/index.h>
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 namespace tandem {
 
@@ -39,7 +39,7 @@ Array without_scattered(const Array& grad, std::int64_t dim, const Array& index)
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Array& index) {
-  const ProfileRange range("index_select");
+  const Scope scope("index_select");
   return record("index_select", {x}, ops::index_select(x.value(), dim, index),
                 [dim, before = x.shape(), saved = Saved("index_select", index)](const Array& grad, Needs) -> Gradients {
                   Array result = ops::zeros(before, grad.dtype(), grad.device());
@@ -49,7 +49,7 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Array& index) {
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Array& index) {
-  const ProfileRange range("gather");
+  const Scope scope("gather");
   return record("gather", {x}, ops::gather(x.value(), dim, index),
                 [dim, before = x.shape(), saved = Saved("gather", index)](const Array& grad, Needs) -> Gradients {
                   return {scattered(grad, before, dim, saved)};
@@ -75,7 +75,7 @@ Tensor take_along_dim(const Tensor& x, const Array& index) {
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source) {
-  const ProfileRange range("scatter");
+  const Scope scope("scatter");
   Array y = x.value().clone();
   ops::scatter_(y, dim, index, source.value());
   return record("scatter", {x, source}, y,
@@ -88,7 +88,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tens
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, double value) {
-  const ProfileRange range("scatter");
+  const Scope scope("scatter");
   Array y = x.value().clone();
   ops::scatter_(y, dim, index, ops::scalar(value, x.dtype(), x.device()).expand(index.shape()));
   return record("scatter", {x}, y, [dim, saved = Saved("scatter", index)](const Array& grad, Needs) -> Gradients {
@@ -97,7 +97,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, double val
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source) {
-  const ProfileRange range("scatter_add");
+  const Scope scope("scatter_add");
   Array y = x.value().clone();
   ops::scatter_add_(y, dim, index, source.value());
   return record("scatter_add", {x, source}, y,
@@ -110,7 +110,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const 
 }
 
 Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source, double alpha) {
-  const ProfileRange range("index_add");
+  const Scope scope("index_add");
   const auto scaled = [alpha](const Array& a) { return alpha == 1 ? a : ops::map(functors::Affine{alpha, 0}, a); };
   Array y = x.value().clone();
   ops::index_add_(y, dim, index, scaled(source.value()));
@@ -124,7 +124,7 @@ Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Te
 }
 
 Tensor masked_fill(const Tensor& x, const Array& mask, double value) {
-  const ProfileRange range("masked_fill");
+  const Scope scope("masked_fill");
   return record("masked_fill", {x}, ops::masked_fill(x.value(), mask, value),
                 [before = x.shape(), saved = Saved("masked_fill", mask)](const Array& grad, Needs) -> Gradients {
                   return {ops::sum_to(ops::masked_fill(grad, saved, 0), before)};
@@ -132,7 +132,7 @@ Tensor masked_fill(const Tensor& x, const Array& mask, double value) {
 }
 
 Tensor masked_select(const Tensor& x, const Array& mask) {
-  const ProfileRange range("masked_select");
+  const Scope scope("masked_select");
   const Shape shape = ops::masked_shape(x.value(), mask, "masked_select");
   const Array places = ops::flat_nonzero(mask.expand(shape));
   return record("masked_select", {x}, ops::index_select(x.value().expand(shape).reshape({-1}), 0, places),
@@ -148,7 +148,7 @@ Array nonzero(const Array& x) { return ops::nonzero(x); }
 Array one_hot(const Array& index, std::int64_t num_classes) { return ops::one_hot(index, num_classes); }
 
 Tensor embedding(const Array& index, const Tensor& weight, std::optional<std::int64_t> padding_idx) {
-  const ProfileRange range("embedding");
+  const Scope scope("embedding");
   TANDEM_CHECK(weight.shape().ndim() == 2, "embedding: weight must be (V, D), got ", weight.shape());
   const std::int64_t rows = weight.dim(0);
   if (padding_idx) {

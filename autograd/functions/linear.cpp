@@ -5,9 +5,9 @@
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/low_weights.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/into.h>
-#include <tandem/core/profile/profile.h>
 
 namespace tandem {
 
@@ -46,7 +46,7 @@ Array sum_of_rows(const Array& x, DType dtype, const Array& place) {
 }  // namespace
 
 Tensor matmul(const Tensor& left, const Tensor& right) {
-  const ProfileRange range("matmul");
+  const Scope scope("matmul");
   const Tensor a = autocast_low(left), b = autocast_low(right);
   TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have one dtype, got ", a.dtype(), " and ", b.dtype(),
                "; cast one of them");
@@ -98,7 +98,7 @@ Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta,
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  const ProfileRange range("linear");
+  const Scope scope("linear");
   const Tensor x = autocast_low(input);
   TANDEM_CHECK(x.shape().ndim() > 0 && weight.shape().ndim() == 2 && x.dim(-1) == weight.dim(1), "linear: input ",
                x.shape(), " does not fit weight ", weight.shape(), ": needs (..., in) and (out, in)",
@@ -142,7 +142,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
 }
 
 Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias) {
-  const ProfileRange range("bilinear");
+  const Scope scope("bilinear");
   TANDEM_CHECK(weight.shape().ndim() == 3 && a.shape().ndim() > 0 && b.shape().ndim() > 0 &&
                    a.dim(-1) == weight.dim(1) && b.dim(-1) == weight.dim(2),
                "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ", weight.shape(),

@@ -1,8 +1,8 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ using namespace autograd;
 namespace {
 
 Tensor softmax(const char* name, const Tensor& input, std::int64_t dim, bool logarithm) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   const Tensor x = autocast_f32(input);
   const Array y = ops::softmax(x.value(), dim, logarithm);
   return record(name, {x}, y, [out = Saved(name, y), dim, logarithm](const Array& grad, Needs) -> Gradients {
@@ -33,7 +33,7 @@ Tensor reduced(const Tensor& losses, LossReduction reduction) {
 // The loss where `target` holds class indices. x holds logits or logarithms of probabilities. Numbers of 16 bits are
 // read as they are: the loss and all that leads to it are f32.
 Tensor class_loss(const char* name, const Tensor& x, const Array& target, const Array& weight, const ClassLoss& how) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   const auto forward = ops::cross_entropy(x.value(), target, weight, how);
   return record(name, {x}, forward.loss,
                 [forward, in = Saved(name, x.value()), wanted = Saved(name, target), weight, how](const Array& grad,
@@ -68,7 +68,7 @@ Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEn
 
 Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& x, const Tensor& target,
                  std::optional<double> scale) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   return record(name, {x, target}, ops::pair_loss(loss, x.value(), target.value(), scale, name),
                 [loss, in = Saved(name, x.value()), wanted = Saved(name, target.value()), scale](
                     const Array& grad, Needs needs) -> Gradients {

@@ -4,9 +4,9 @@
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/into.h>
-#include <tandem/core/profile/profile.h>
 
 #include <limits>
 
@@ -105,7 +105,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     const Tensor more = addend.defined() ? reshape(addend, image) : addend;
     return reshape(batch_norm(reshape(x, image), weight, bias, state, fusion, more), x.shape());
   }
-  const ProfileRange range("batch_norm");
+  const Scope scope("batch_norm");
   TANDEM_CHECK(ndim == 4, "batch_norm: input must be (N, C), (N, C, L) or (N, C, H, W), got ", x.shape());
   const Shape channels{x.dim(1)};
   const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
@@ -160,7 +160,7 @@ void check_shape(const char* name, const Tensor& parameter, const Shape& shape) 
 }  // namespace
 
 Tensor layer_norm(const Tensor& input, const Shape& shape, const Tensor& weight, const Tensor& bias, double eps) {
-  const ProfileRange range("layer_norm");
+  const Scope scope("layer_norm");
   const Tensor x = autocast_f32(input);
   check_shape("layer_norm", weight, shape);
   check_shape("layer_norm", bias, shape);
@@ -168,7 +168,7 @@ Tensor layer_norm(const Tensor& input, const Shape& shape, const Tensor& weight,
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, std::optional<double> eps) {
-  const ProfileRange range("rms_norm");
+  const Scope scope("rms_norm");
   check_shape("rms_norm", weight, shape);
   const double least =
       x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
@@ -177,7 +177,7 @@ Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor& weight, std::
 }
 
 Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias, double eps) {
-  const ProfileRange range("group_norm");
+  const Scope scope("group_norm");
   const Tensor x = autocast_f32(input);
   const auto how = ops::group_norm_of(x.value(), groups, eps, "group_norm");
   check_shape("group_norm", weight, {how.channels});

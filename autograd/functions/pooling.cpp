@@ -1,8 +1,8 @@
 #include <tandem/autograd/functions/pooling.h>
 #include <tandem/autograd/images_and_signals.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 namespace tandem {
 
@@ -61,12 +61,12 @@ Pooling max_pooling(const Tensor& x, Extent kernel_size, const MaxPool2dOptions&
 }
 
 Tensor max_pool(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& o, Kind kind, const char* operation) {
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   return pool_maximum(x, max_pooling(x, kernel_size, o, kind, operation), kind, operation);
 }
 
 Tensor avg_pool(const Tensor& x, Extent kernel_size, const AvgPool2dOptions& o, Kind kind, const char* operation) {
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   check_pooled(x, kind, operation);
   TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation, ": divisor_override must not be 0");
   const Window window{extent_of(kernel_size, kind, 1, operation),
@@ -84,7 +84,7 @@ Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* ope
 }
 
 Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   const Pooling pooling = adaptive(x, output_size, kind, operation);
   // A single window over the whole image is a mean. It takes any order of memory; its gradient is one number repeated.
   if (pooling.h.outputs == 1 && pooling.w.outputs == 1)
@@ -106,7 +106,7 @@ Tensor max_pool1d(const Tensor& x, Extent kernel_size, const MaxPool1dOptions& o
 }
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options) {
   constexpr const char* operation = "max_pool2d_with_indices";
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   Array indices;
   const Tensor values = of_batch(x, Kind::image, [&](const Tensor& batch) {
     const Pooling pooling = max_pooling(batch, kernel_size, options, Kind::image, operation);
@@ -139,7 +139,7 @@ Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size) {
 }
 Tensor adaptive_max_pool2d(const Tensor& x, Extent output_size) {
   constexpr const char* operation = "adaptive_max_pool2d";
-  const ProfileRange range(operation);
+  const Scope scope(operation);
   return of_batch(x, Kind::image, [&](const Tensor& batch) {
     return pool_maximum(batch, adaptive(batch, output_size, Kind::image, operation), Kind::image, operation);
   });

@@ -2,9 +2,9 @@
 #include <tandem/autograd/functions/recurrent.h>
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/formulas/recurrent.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <array>
 #include <vector>
@@ -49,7 +49,7 @@ void check(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const
 
 Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
                       const RecurrenceOptions& options) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   check(cell, from_x, weight, bias, options);
   const std::int64_t length = from_x.dim(0), batch = from_x.dim(1), units = weight.dim(1);
   const bool reverse = options.reverse;

@@ -3,8 +3,8 @@
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <cmath>
 
@@ -34,7 +34,7 @@ struct Reduced {
 
 // A reduction whose derivative follows from x and the result.
 Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   const Reduced y(op, x.value(), dims, keepdim);
   return record(name, {x}, y.value,
                 [op, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
@@ -45,7 +45,7 @@ Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, co
 
 // A reduction such as max. Its gradient goes to the elements that equal the result, in equal shares.
 Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   const Reduced y(op, x.value(), dims, keepdim);
   return record(
       name, {x}, y.value,
@@ -63,7 +63,7 @@ Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dim
 }
 
 Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, const VarOptions& options) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   const double correction = options.correction;
   const Reduced y(reductions::Var{correction, root}, x.value(), dims, options.keepdim);
   return record(name, {x}, y.value,
@@ -96,7 +96,7 @@ Tensor number_of_nonzeros(const Tensor& x, const Dims& dims, bool keepdim) {
 }  // namespace
 
 Tensor sum(const Tensor& input, const Dims& dims, bool keepdim) {
-  const ProfileRange range("sum");
+  const Scope scope("sum");
   const Tensor x = autocast_f32(input);
   const Array value = ops::reduce(Reduction::sum, x.value(), dims, keepdim);
   return record("sum", {x}, value,
@@ -105,7 +105,7 @@ Tensor sum(const Tensor& input, const Dims& dims, bool keepdim) {
 }
 
 Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
-  const ProfileRange range("mean");
+  const Scope scope("mean");
   const Array value = ops::reduce(Reduction::mean, x.value(), dims, keepdim);
   const double share = static_cast<double>(value.numel()) / static_cast<double>(x.numel());
   return record(
@@ -115,7 +115,7 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
 }
 
 Tensor prod(const Tensor& input, const Dims& dims, bool keepdim) {
-  const ProfileRange range("prod");
+  const Scope scope("prod");
   const Tensor x = autocast_f32(input);
   const Reduced y(Reduction::prod, x.value(), dims, keepdim);
   return record(
@@ -164,38 +164,38 @@ Tensor max(const Tensor& x) { return extreme("max", Reduction::max, x, {}, false
 Tensor min(const Tensor& x) { return extreme("min", Reduction::min, x, {}, false); }
 
 Array argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
-  const ProfileRange range("argmax");
+  const Scope scope("argmax");
   return ops::argmax(x.value(), dim, keepdim);
 }
 Array argmin(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
-  const ProfileRange range("argmin");
+  const Scope scope("argmin");
   return ops::argmin(x.value(), dim, keepdim);
 }
 
 Array any(const Tensor& x, const Dims& dims, bool keepdim) {
-  const ProfileRange range("any");
+  const Scope scope("any");
   using reductions::CountNonzero;
   return ops::reduce(CountNonzero{CountNonzero::Asked::any}, x.value(), dims, keepdim);
 }
 Array all(const Tensor& x, const Dims& dims, bool keepdim) {
-  const ProfileRange range("all");
+  const Scope scope("all");
   using reductions::CountNonzero;
   return ops::reduce(CountNonzero{CountNonzero::Asked::all}, x.value(), dims, keepdim);
 }
 Array count_nonzero(const Tensor& x, const Dims& dims) {
-  const ProfileRange range("count_nonzero");
+  const Scope scope("count_nonzero");
   return ops::reduce(Reduction::count_nonzero, x.value(), dims);
 }
 
 Tensor cumsum(const Tensor& input, std::int64_t dim) {
-  const ProfileRange range("cumsum");
+  const Scope scope("cumsum");
   const Tensor x = autocast_f32(input);
   return record("cumsum", {x}, ops::cumsum(x.value(), dim),
                 [dim](const Array& grad, Needs) -> Gradients { return {ops::cumsum(grad, dim, true)}; });
 }
 
 Tensor cumprod(const Tensor& input, std::int64_t dim) {
-  const ProfileRange range("cumprod");
+  const Scope scope("cumprod");
   const Tensor x = autocast_f32(input);
   const Array y = ops::cumprod(x.value(), dim);
   return record(

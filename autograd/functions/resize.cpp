@@ -1,15 +1,15 @@
 #include <tandem/autograd/functions/resize.h>
 #include <tandem/autograd/images_and_signals.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 namespace tandem {
 
 using namespace autograd;
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
-  const ProfileRange range("interpolate");
+  const Scope scope("interpolate");
   const Kind kind = x.defined() && x.shape().ndim() == 3 ? Kind::signal : Kind::image;
   check_ndim(x, kind, "interpolate", "input", "(N, C, H, W) or (N, C, L)");
   TANDEM_CHECK(o.size.has_value() != o.scale_factor.has_value(),

@@ -1,8 +1,8 @@
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/reduce.h>
-#include <tandem/core/profile/profile.h>
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ std::vector<Array> values_of(std::span<const Tensor> tensors) {
 }  // namespace
 
 Tensor cat(std::span<const Tensor> inputs, std::int64_t dim) {
-  const ProfileRange range("cat");
+  const Scope scope("cat");
   const std::vector<Array> values = values_of(inputs);
   std::vector<Shape> shapes;
   shapes.reserve(values.size());
@@ -45,7 +45,7 @@ Tensor cat(std::span<const Tensor> inputs, std::int64_t dim) {
 }
 
 Tensor stack(std::span<const Tensor> inputs, std::int64_t dim) {
-  const ProfileRange range("stack");
+  const Scope scope("stack");
   return record("stack", inputs, ops::stack(values_of(inputs), dim),
                 [dim, count = inputs.size()](const Array& grad, Needs needs) {
                   Gradients gradients(count);
@@ -74,14 +74,14 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing)
 }
 
 Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode, double value) {
-  const ProfileRange range("pad");
+  const Scope scope("pad");
   return record_unary(
       "pad", x, ops::pad(x.value(), padding, mode, value),
       [before = x.shape(), padding, mode](const Array& grad) { return ops::pad_grad(grad, before, padding, mode); });
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
-  const ProfileRange range("roll");
+  const Scope scope("roll");
   return record_unary("roll", x, ops::roll(x.value(), shifts, dims), [shifts, dims](const Array& grad) {
     Dims back;
     // Whole turns are left out of the shift first, because the smallest integer has no negative.
@@ -92,13 +92,13 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
 }
 
 Tensor flip(const Tensor& x, const Dims& dims) {
-  const ProfileRange range("flip");
+  const Scope scope("flip");
   return record_unary("flip", x, ops::flip(x.value(), dims),
                       [dims](const Array& grad) { return ops::flip(grad, dims); });
 }
 
 Tensor repeat(const Tensor& x, const Dims& repeats) {
-  const ProfileRange range("repeat");
+  const Scope scope("repeat");
   return record_unary("repeat", x, ops::repeat(x.value(), repeats), [before = x.shape(), repeats](const Array& grad) {
     return ops::repeat_grad(grad, before, repeats);
   });
@@ -112,7 +112,7 @@ Tensor tile(const Tensor& x, const Dims& repeats) {
 }
 
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim) {
-  const ProfileRange range("repeat_interleave");
+  const Scope scope("repeat_interleave");
   return record_unary("repeat_interleave", x, ops::repeat_interleave(x.value(), repeats, dim),
                       [before = x.shape(), repeats, dim](const Array& grad) {
                         return ops::repeat_interleave_grad(grad, before, repeats, dim);
@@ -124,25 +124,25 @@ Tensor repeat_interleave(const Tensor& x, std::int64_t repeats) {
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
-  const ProfileRange range("tril");
+  const Scope scope("tril");
   return record_unary("tril", x, ops::tril(x.value(), diagonal),
                       [diagonal](const Array& grad) { return ops::tril(grad, diagonal); });
 }
 
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
-  const ProfileRange range("triu");
+  const Scope scope("triu");
   return record_unary("triu", x, ops::triu(x.value(), diagonal),
                       [diagonal](const Array& grad) { return ops::triu(grad, diagonal); });
 }
 
 Tensor contiguous(const Tensor& x) {
-  const ProfileRange range("contiguous");
+  const Scope scope("contiguous");
   if (x.value().is_contiguous()) return x;
   return record_unary("contiguous", x, x.value().clone(), [](const Array& grad) { return grad; });
 }
 
 Tensor clone(const Tensor& x) {
-  const ProfileRange range("clone");
+  const Scope scope("clone");
   return record_unary("clone", x, x.value().clone(), [](const Array& grad) { return grad; });
 }
 

@@ -1,7 +1,7 @@
 #include <tandem/autograd/functions/sort.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 
 #include <cmath>
 
@@ -26,7 +26,7 @@ ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& fou
 }
 
 ValuesAndIndices search(const char* name, bool largest, const Tensor& x, std::int64_t dim, bool keepdim) {
-  const ProfileRange range(name);
+  const Scope scope(name);
   return picked(name, x, ops::search(largest, x.value(), dim, keepdim), dim, ops::kept_shape(x.value(), {dim}, name));
 }
 
@@ -36,23 +36,23 @@ ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim) { return s
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim) { return search("min", false, x, dim, keepdim); }
 
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim, const SortOptions& options) {
-  const ProfileRange range("sort");
+  const Scope scope("sort");
   return picked("sort", x, ops::sort(x.value(), dim, options.descending), dim, x.shape());
 }
 
 Array argsort(const Tensor& x, std::int64_t dim, const SortOptions& options) {
-  const ProfileRange range("argsort");
+  const Scope scope("argsort");
   return ops::sort(x.value(), dim, options.descending).indices;
 }
 
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
-  const ProfileRange range("median");
+  const Scope scope("median");
   const Shape kept = ops::kept_shape(x.value(), {dim}, "median");
   return picked("median", x, ops::median(x.value(), dim, keepdim), dim, kept);
 }
 
 Tensor median(const Tensor& x) {
-  const ProfileRange range("median");
+  const Scope scope("median");
   const bool is_empty = x.numel() == 0;
   TANDEM_CHECK(!is_empty || is_floating(x.dtype()), "median: ", x.dtype(), ' ', x.shape(), " has no elements");
   const Array y = is_empty ? ops::full({}, NAN, x.dtype(), x.device()) : ops::median(x.value().reshape({-1}), 0).values;
@@ -68,7 +68,7 @@ Tensor median(const Tensor& x) {
 }
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, const TopkOptions& options) {
-  const ProfileRange range("topk");
+  const Scope scope("topk");
   const ops::Found found = ops::topk(x.value(), k, dim, options.largest);
   return picked("topk", x, found, dim, found.values.shape());
 }

@@ -1,8 +1,8 @@
 #include <tandem/autograd/functions/views.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/reduce.h>
-#include <tandem/core/profile/profile.h>
 
 #include <algorithm>
 #include <memory>
@@ -59,27 +59,27 @@ std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_
 }  // namespace
 
 Tensor view(const Tensor& x, const Shape& shape) {
-  const ProfileRange range("view");
+  const Scope scope("view");
   return of_other_shape("view", x, x.value().view(shape));
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
-  const ProfileRange range("reshape");
+  const Scope scope("reshape");
   return of_other_shape("reshape", x, x.value().reshape(shape));
 }
 
 Tensor flatten(const Tensor& x, std::int64_t from_dim, std::int64_t to_dim) {
-  const ProfileRange range("flatten");
+  const Scope scope("flatten");
   return of_other_shape("flatten", x, x.value().flatten(from_dim, to_dim));
 }
 
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes) {
-  const ProfileRange range("unflatten");
+  const Scope scope("unflatten");
   return of_other_shape("unflatten", x, x.value().unflatten(dim, sizes));
 }
 
 Tensor permute(const Tensor& x, const Dims& order) {
-  const ProfileRange range("permute");
+  const Scope scope("permute");
   Array value = x.value().permute(order);
   Dims inverse = order;
   for (int i = 0; i < order.ndim(); ++i) inverse[normalize_dim(order[i], order.ndim())] = i;
@@ -87,7 +87,7 @@ Tensor permute(const Tensor& x, const Dims& order) {
 }
 
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
-  const ProfileRange range("transpose");
+  const Scope scope("transpose");
   return record_unary("transpose", x, x.value().transpose(a, b),
                       [a, b](const Array& grad) { return grad.transpose(a, b); });
 }
@@ -100,57 +100,57 @@ Tensor t(const Tensor& x) {
 }
 
 Tensor movedim(const Tensor& x, std::int64_t from, std::int64_t to) {
-  const ProfileRange range("movedim");
+  const Scope scope("movedim");
   return record_unary("movedim", x, x.value().movedim(from, to),
                       [from, to](const Array& grad) { return grad.movedim(to, from); });
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
-  const ProfileRange range("expand");
+  const Scope scope("expand");
   return record_unary("expand", x, x.value().expand(shape),
                       [before = x.shape()](const Array& grad) { return ops::sum_to(grad, before); });
 }
 
 Tensor squeeze(const Tensor& x) {
-  const ProfileRange range("squeeze");
+  const Scope scope("squeeze");
   return of_other_shape("squeeze", x, x.value().squeeze());
 }
 
 Tensor squeeze(const Tensor& x, std::int64_t dim) { return squeeze(x, Dims{dim}); }
 
 Tensor squeeze(const Tensor& x, const Dims& dims) {
-  const ProfileRange range("squeeze");
+  const Scope scope("squeeze");
   return of_other_shape("squeeze", x, x.value().squeeze(dims));
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
-  const ProfileRange range("unsqueeze");
+  const Scope scope("unsqueeze");
   return of_other_shape("unsqueeze", x, x.value().unsqueeze(dim));
 }
 
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step) {
-  const ProfileRange range("slice");
+  const Scope scope("slice");
   return part_of("slice", x, [=](const Array& whole) { return whole.slice(dim, begin, end, step); });
 }
 
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
-  const ProfileRange range("narrow");
+  const Scope scope("narrow");
   return part_of("narrow", x, [=](const Array& whole) { return whole.narrow(dim, start, length); });
 }
 
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
-  const ProfileRange range("select");
+  const Scope scope("select");
   return part_of("select", x, [=](const Array& whole) { return whole.select(dim, index); });
 }
 Tensor Tensor::operator[](std::int64_t i) const { return select(*this, 0, i); }
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
-  const ProfileRange range("diagonal");
+  const Scope scope("diagonal");
   return part_of("diagonal", x, [=](const Array& whole) { return whole.diagonal(offset, dim1, dim2); });
 }
 
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim) {
-  const ProfileRange range("split");
+  const Scope scope("split");
   const std::int64_t whole = x.dim(dim);
   TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of ", size, " do not make up dimension ", dim,
                " of ", x.shape());
@@ -161,7 +161,7 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim) 
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim) {
-  const ProfileRange range("split");
+  const Scope scope("split");
   std::vector<std::int64_t> starts{0};
   for (const auto size : sizes) {
     TANDEM_CHECK(size >= 0 && size <= x.dim(dim) - starts.back(), "split: ", size, " from ", starts.back(),
@@ -179,7 +179,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 }
 
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim) {
-  const ProfileRange range("chunk");
+  const Scope scope("chunk");
   TANDEM_CHECK(count > 0, "chunk: needs at least one chunk, got ", count);
   const std::int64_t whole = x.dim(dim);
   TANDEM_CHECK(whole > 0 || count < std::int64_t{1} << 31, "chunk: ", count, " chunks of dimension ", dim, " of ",
@@ -189,7 +189,7 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim)
 }
 
 std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim) {
-  const ProfileRange range("unbind");
+  const Scope scope("unbind");
   return parts_of("unbind", x, x.dim(dim), [dim](const Array& all, std::int64_t i) { return all.select(dim, i); });
 }
 

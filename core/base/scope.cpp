@@ -1,9 +1,12 @@
 #include <tandem/core/base/scope.h>
 
+#include <mutex>
+#include <set>
 #include <utility>
 
-namespace tandem::detail {
+namespace tandem {
 
+constinit std::atomic<ScopeObserver*> ScopeObserver::current_ = nullptr;
 constinit thread_local Scope* Scope::innermost_ = nullptr;
 
 const Scope* Scope::module() const {
@@ -12,6 +15,20 @@ const Scope* Scope::module() const {
   return scope;
 }
 
+const char* Scope::module_path() {
+  for (const Scope* scope = innermost(); scope; scope = scope->outer())
+    if (scope->path_) return scope->path_;
+  return nullptr;
+}
+
+const char* lasting_name(const std::string& name) {
+  static auto* names = new std::set<std::string>;
+  static std::mutex mutex;  // guards names
+  const std::lock_guard lock(mutex);
+  return names->insert(name).first->c_str();
+}
+
+namespace detail {
 namespace {
 
 Scope::ModuleName innermost_module() {
@@ -35,4 +52,5 @@ std::string with_scope(std::string text) {
   return "in " + module.text() + ": " + text;
 }
 
-}  // namespace tandem::detail
+}  // namespace detail
+}  // namespace tandem

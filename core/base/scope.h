@@ -1,17 +1,50 @@
-// Scope: what a thread is doing, so that errors and profiles can say it.
+// Scope: what a thread is doing, so that errors and traces can say it.
+//
+//   Tensor conv2d(...) {
+//     const Scope scope("conv2d");  // from here to the end of the block
+//
+// Each thread has a stack of scopes. An Error (core/base/check.h) names the operation and the module that it is thrown
+// in. A ScopeObserver, such as the trace of core/profile, sees scopes begin and end.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
-namespace tandem::detail {
+namespace tandem {
 
-// Each thread has a stack of scopes. Only ProfileRange (core/profile/profile.h) derives from Scope, so that what errors
-// name is what profiles show.
+class Scope;
+
+// Who sees the scopes of all threads begin and end, each in its own thread. The scopes of a thread end in the opposite
+// order of their beginnings.
+class ScopeObserver {
+ public:
+  // Returns whether notes of this scope are wanted.
+  virtual bool began(const Scope& scope) = 0;
+  virtual void ended(const Scope& scope) = 0;
+  // A note of a scope that has not ended.
+  virtual void noted(const Scope& scope, const char* key, std::string_view value) = 0;
+  virtual void noted(const Scope& scope, const char* key, std::int64_t value) = 0;
+
+  // From now on `observer`, which lives as long as the program, sees scopes begin; null: nobody. It also sees the end
+  // of those that it saw begin. Any thread may call it.
+  static void set(ScopeObserver* observer) { current_.store(observer); }
+  static ScopeObserver* current() { return current_.load(std::memory_order_acquire); }
+
+ protected:
+  ~ScopeObserver() = default;
+
+ private:
+  static constinit std::atomic<ScopeObserver*> current_;
+};
+
+// A scope costs a nanosecond or two while nobody observes. Only the thread that creates it may use it.
 class Scope {
  public:
   enum class Kind {
     operation,  // "conv2d": errors that are thrown inside name it
-    phase,      // "load batch": a part of the program, which only profiles show
+    phase,      // "load batch": a part of the program, which errors do not name
     module,     // the call of a module of a network (nn/module.h): errors name its path
   };
   // The path of a module from the module that was called first, "blocks.2.mlp", and the name of its class.
@@ -21,11 +54,23 @@ class Scope {
     std::string text() const { return path.empty() ? "" : path + " (" + type + ')'; }
   };
 
+  // An operation. Observers see `name` and `suffix` together. Both are literals or come from lasting_name().
+  explicit Scope(const char* name, const char* suffix = "") : Scope(Kind::operation, name, suffix) {}
+  Scope(Kind kind, const char* name, const char* suffix = "")
+      : outer_(innermost_), name_(name), suffix_(suffix), kind_(kind), observer_(ScopeObserver::current()) {
+    innermost_ = this;
+    if (observer_) takes_notes_ = observer_->began(*this);
+  }
+  ~Scope() {
+    if (observer_) observer_->ended(*this);
+    innermost_ = outer_;
+  }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
   Kind kind() const { return kind_; }
   const char* name() const { return name_; }
+  const char* suffix() const { return suffix_; }
   const Scope* outer() const { return outer_; }
   // The path is empty for other kinds, and for a module that was called by itself.
   virtual ModuleName module_name() const { return {}; }
@@ -34,17 +79,40 @@ class Scope {
   // The innermost scope of this thread; null outside of all scopes.
   static Scope* innermost() { return innermost_; }
 
- protected:
-  Scope(Kind kind, const char* name) : outer_(innermost_), name_(name), kind_(kind) { innermost_ = this; }
-  ~Scope() { innermost_ = outer_; }
+  // Whether an observer wants notes: collecting them costs its time only then.
+  bool takes_notes() const { return takes_notes_; }
+  bool has_notes() const { return has_notes_; }
+  // Tells the observer more of this scope: "kernel", "one_channel". Does nothing where none wants notes.
+  template <class Value>
+  void note(const char* key, const Value& value) {
+    if (!takes_notes_) return;
+    observer_->noted(*this, key, value);
+    has_notes_ = true;
+  }
+  // The scope is the call of a module, which observers show by its path in the network, "layer1.0.conv1". The text
+  // lives as long as the program.
+  void show_as(const char* path) { path_ = path; }
+  const char* path() const { return path_; }
+  // The path that show_as() gave the innermost call of a module on this thread; null outside of all.
+  static const char* module_path();
 
  private:
   static constinit thread_local Scope* innermost_;
 
   Scope* const outer_;
   const char* const name_;
+  const char* const suffix_;
+  const char* path_ = nullptr;
   const Kind kind_;
+  bool takes_notes_ = false, has_notes_ = false;
+  ScopeObserver* const observer_;  // who saw the beginning
 };
+
+// Returns a copy of `name` that lives as long as the program, for names of scopes that are no literals. Any thread may
+// call it.
+const char* lasting_name(const std::string& name);
+
+namespace detail {
 
 // The name of the module that this thread is calling, "blocks.2.mlp (Linear)". Empty when there is none.
 std::string module_text();
@@ -53,4 +121,5 @@ std::string module_text();
 // that many operations share therefore need not know which of them called it.
 std::string with_scope(std::string text);
 
-}  // namespace tandem::detail
+}  // namespace detail
+}  // namespace tandem

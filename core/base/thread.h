@@ -1,4 +1,4 @@
-// start_thread: a thread, or an error that says what to do.
+// start_thread: a thread, or an error that says what to do. name_thread: what a thread is for.
 #pragma once
 
 #include <string>
@@ -23,5 +23,11 @@ Thread start_thread(const std::string& what, F f) {
     detail::fail_without_thread(what, error.code());
   }
 }
+
+// Names the calling thread, "loader" for instance; traces show it by that name. `name` lives as long as the program, as
+// a literal does.
+void name_thread(const char* name);
+// The name of the calling thread; "thread" where it was given none.
+const char* thread_name();
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/core/cuda/upload.h>
 #include <tandem/core/device/device_graph.h>
+#include <tandem/core/profile/profile_lanes.h>
 
 #include <array>
 #include <memory>
@@ -57,6 +58,7 @@ Backend& cuda_backend(int index) {
   static const int count = [] {
     int found = 0;
     TANDEM_CUDA(cudaGetDeviceCount(&found));
+    detail::show_scopes_to_nvtx();
     return found;
   }();
   TANDEM_CHECK(index >= 0 && index < count, "cuda:", index, " is not here: this process sees ", count,

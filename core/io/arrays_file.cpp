@@ -42,16 +42,16 @@ void write_dict(const std::filesystem::path& path, std::span<const NamedArray> a
 
 // Those of the annexes come after ours.
 std::vector<ArraysFormat> all_formats() {
-  std::vector<ArraysFormat> formats = {
-      {"a safetensors file", ".safetensors",
-       [](std::string_view first) { return first.size() == 9 && first[8] == '{'; }, read_dict, write_dict}};
+  std::vector<ArraysFormat> formats = {{"a safetensors file", ".safetensors",
+                                        [](std::string_view first) { return first.size() == 9 && first[8] == '{'; },
+                                        read_dict, write_dict}};
   const auto& more = arrays_formats().entries();
   formats.insert(formats.end(), more.begin(), more.end());
   return formats;
 }
 
 // "a safetensors file or a .pth file", of one of their members.
-std::string names(std::string ArraysFormat::* member) {
+std::string names(std::string ArraysFormat::*member) {
   std::string text;
   for (const ArraysFormat& format : all_formats()) text += (text.empty() ? "" : " or ") + format.*member;
   return text;

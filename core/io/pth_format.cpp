@@ -5,11 +5,11 @@
 namespace tandem {
 
 void add_pth_format() {
-  arrays_formats().add(
-      {"a .pth file of torch.save", ".pth",
-       [](std::string_view first) { return first.starts_with("PK") || first.starts_with("\x80\x02"); }, read_pth,
-       [](const std::filesystem::path& path, std::span<const NamedArray> arrays,
-          const std::map<std::string, std::string>&) { write_pth(path, arrays); }});
+  arrays_formats().add({"a .pth file of torch.save", ".pth",
+                        [](std::string_view first) { return first.starts_with("PK") || first.starts_with("\x80\x02"); },
+                        read_pth,
+                        [](const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                           const std::map<std::string, std::string>&) { write_pth(path, arrays); }});
 }
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
-#include <tandem/core/profile/profile.h>
 
 #include <algorithm>
 #include <cmath>
@@ -55,7 +55,7 @@ Array laid_out_as(const Array& like, const Array& source) {
 }  // namespace
 
 Array arange(Number start, Number end, Number step, std::optional<DType> dtype, Device device) {
-  const ProfileRange range("arange");
+  const Scope scope("arange");
   TANDEM_CHECK(step.value != 0, "arange: the step must not be 0");
   const double count = std::ceil((end.value - start.value) / step.value);
   TANDEM_CHECK(count >= 0, "arange: from ", start.value, " there is no way to ", end.value, " by steps of ",
@@ -75,7 +75,7 @@ Array arange(Number start, Number end, Number step, std::optional<DType> dtype, 
 Array arange(Number end, std::optional<DType> dtype, Device device) { return arange(0, end, 1, dtype, device); }
 
 Array linspace(double start, double end, std::int64_t steps, DType dtype, Device device) {
-  const ProfileRange range("linspace");
+  const Scope scope("linspace");
   TANDEM_CHECK(steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   // Each number is computed from the end that is nearer, so that both ends are exact.
@@ -86,7 +86,7 @@ Array linspace(double start, double end, std::int64_t steps, DType dtype, Device
 }
 
 Array eye(std::int64_t n, std::optional<std::int64_t> m, DType dtype, Device device) {
-  const ProfileRange range("eye");
+  const Scope scope("eye");
   const std::int64_t columns = m.value_or(n), diagonal = std::min(n, columns);
   Array result = zeros({n, columns}, dtype, device);
   if (result.numel() > 0) Array(result.storage(), {diagonal}, {columns + 1}, 0, dtype).fill(1);
@@ -94,20 +94,20 @@ Array eye(std::int64_t n, std::optional<std::int64_t> m, DType dtype, Device dev
 }
 
 Array rand(const Shape& shape, DType dtype, Device device, Generator& generator) {
-  const ProfileRange range("rand");
+  const Scope scope("rand");
   return drawn(shape, dtype, device, "rand", [&]<class T>(T* values, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) values[i] = generator.uniform(T(0), T(1));
   });
 }
 
 Array randn(const Shape& shape, DType dtype, Device device, Generator& generator) {
-  const ProfileRange range("randn");
+  const Scope scope("randn");
   return drawn(shape, dtype, device, "randn", [&](auto* values, std::int64_t n) { generator.fill_normal(values, n); });
 }
 
 Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
               Generator& generator) {
-  const ProfileRange range("randint");
+  const Scope scope("randint");
   TANDEM_CHECK(low < high, "randint: nothing is in [", low, ", ", high, ")");
   TANDEM_CHECK(dtype == DType::i64 ||
                    (can_hold(dtype, static_cast<double>(low)) && can_hold(dtype, static_cast<double>(high - 1))),
@@ -116,20 +116,20 @@ Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dty
 }
 
 Array randperm(std::int64_t n, Device device, Generator& generator) {
-  const ProfileRange range("randperm");
+  const Scope scope("randperm");
   Array::empty({n}, DType::i64);  // throws here when there is no memory for so many numbers
   return Array::from(generator.permutation(n), {n}).to(device);
 }
 
 Array normal(double mean, double std, const Shape& shape, DType dtype, Device device, Generator& generator) {
-  const ProfileRange range("normal");
+  const Scope scope("normal");
   TANDEM_CHECK(std >= 0, "normal: the standard deviation must not be negative, got ", std);
   return drawn(shape, dtype, device, "normal",
                [&](auto* values, std::int64_t n) { generator.fill_normal(values, n, mean, std); });
 }
 
 Array bernoulli(const Array& probabilities, Generator& generator) {
-  const ProfileRange range("bernoulli");
+  const Scope scope("bernoulli");
   const Array p = probabilities.to(Device()).contiguous();
   const auto chances = p.dtype() == DType::f64 ? p : p.to(DType::f32);
   const auto draw = [&]<class T>(const T* chance, T* values, std::int64_t n) {
@@ -184,7 +184,7 @@ void draw_without_replacement(std::span<const T> weights, std::span<std::int64_t
 }  // namespace
 
 Array multinomial(const Array& weights, std::int64_t count, bool replacement, Generator& generator) {
-  const ProfileRange range("multinomial");
+  const Scope scope("multinomial");
   TANDEM_CHECK((weights.ndim() == 1 || weights.ndim() == 2) && weights.dim(-1) > 0 && is_floating(weights.dtype()),
                "multinomial: weights must be (n) or (rows, n) of a floating dtype, got ", weights.shape(), ' ',
                weights.dtype());

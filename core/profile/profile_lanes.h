@@ -18,4 +18,7 @@ void profile_range(const std::string& lane, const std::string& name, std::int64_
 // `text`, escaped for use inside of a JSON string.
 std::string json_escaped(std::string_view text);
 
+// From now on scopes are ranges for NVIDIA's tools, with or without a trace, where this build knows them (NVTX).
+void show_scopes_to_nvtx();
+
 }  // namespace tandem::detail

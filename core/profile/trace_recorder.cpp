@@ -181,18 +181,14 @@ class ThreadLane {
   ~ThreadLane() {
     if (lane_) Recorder::get().give_back(lane_);
   }
-  void name(const char* name) {
-    if (name_ == name) return;
-    if (lane_) Recorder::get().give_back(std::exchange(lane_, nullptr));
-    name_ = name;
-  }
   Lane& get() {
-    if (!lane_) lane_ = Recorder::get().take_lane(name_);
+    if (lane_ && name_ != thread_name()) Recorder::get().give_back(std::exchange(lane_, nullptr));
+    if (!lane_) lane_ = Recorder::get().take_lane(name_ = thread_name());
     return *lane_;
   }
 
  private:
-  const char* name_ = "thread";
+  const char* name_ = nullptr;
   Lane* lane_ = nullptr;
 };
 thread_local ThreadLane thread_lane;
@@ -208,7 +204,6 @@ void start_trace(const std::string& path, int rank) { Recorder::get().start(path
 void stop_trace() { Recorder::get().stop(); }
 ProfileSummary trace_summary() { return Recorder::get().summary(); }
 std::int64_t trace_began() { return Recorder::get().started(); }
-void name_lane(const char* name) { thread_lane.name(name); }
 void record(Event event) { add(thread_lane.get(), std::move(event)); }
 void record_in(const std::string& lane, Event event) { add(*Recorder::get().lane_named(lane), std::move(event)); }
 

@@ -18,6 +18,5 @@ std::int64_t trace_began();
 
 void record(Event event);                              // in the calling thread's lane
 void record_in(const std::string& lane, Event event);  // in the only lane of that name, for a source that is no thread
-void name_lane(const char* name);                      // see Profile::name_thread
 
 }  // namespace tandem::detail

@@ -1,6 +1,6 @@
 #include <tandem/core/array/packing.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/distributed/ddp/reducer.h>
 
 #include <algorithm>
@@ -283,7 +283,7 @@ void Reducer::warn_if_same() {
 }
 
 void Reducer::wait_for_buckets() {
-  const ProfileRange range(ProfileRange::Kind::phase, "wait for gradients");
+  const Scope scope(Scope::Kind::phase, "wait for gradients");
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     Bucket& bucket = buckets_[b];
     if (communication_hook_ && bucket.work) {

@@ -4,7 +4,6 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/system/cores.h>
@@ -70,7 +69,7 @@ class DataParallel::Threads {
       for (int i = 0; i < count; ++i) {
         const auto name = "thread " + std::to_string(i + 1) + " of " + std::to_string(count) + " of a DataParallel";
         threads_.push_back(start_thread(name, [this, i, count, openmp_threads, share_cores] {
-          Profile::name_thread("replica");
+          name_thread("replica");
           if (share_cores) {
             const auto cores = core_share(i, count);
             sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread computes without being bound

@@ -1,3 +1,4 @@
+#include <tandem/core/base/thread.h>
 #include <tandem/core/device/backend.h>
 #include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/profile_window.h>
@@ -51,7 +52,7 @@ void ProfileWindow::finish() {
 }
 
 ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
-  Profile::name_thread("compute");
+  name_thread("compute");
   if (!path.empty()) Profile::start(path, rank);
 }
 

@@ -1,10 +1,10 @@
 // The convolutions of CpuBackend: the first method of the list that pays computes a pass. The choice is made once for
 // each layer and kept.
+#include <tandem/core/base/scope.h>
 #include <tandem/core/cpu/conv/conv_method.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/device/plan_cache.h>
-#include <tandem/core/profile/profile.h>
 
 #include <omp.h>
 
@@ -52,11 +52,11 @@ bool convolve(ConvPass pass, const Window& window, const ConvArrays& arrays, boo
   const auto& [method, note] =
       choices.get(key_of(layer), [&] { return std::make_unique<cpu::ConvChoice>(cpu::choose_conv_method(layer)); });
   if (!method) return false;
-  if (ProfileRange* const range = ProfileRange::innermost(); range && range->is_recorded()) {
+  if (Scope* const scope = Scope::innermost(); scope && scope->takes_notes()) {
     const bool both = pass == ConvPass::both_gradients;
-    if (pass == ConvPass::outputs) range->note("kernel", note);
-    if (both || pass == ConvPass::input_gradient) range->note("kernel of the input's gradient", note);
-    if (both || pass == ConvPass::weight_gradient) range->note("kernel of the weight's gradient", note);
+    if (pass == ConvPass::outputs) scope->note("kernel", note);
+    if (both || pass == ConvPass::input_gradient) scope->note("kernel of the input's gradient", note);
+    if (both || pass == ConvPass::weight_gradient) scope->note("kernel of the weight's gradient", note);
   }
   method->run(arrays);
   return true;

@@ -1,5 +1,5 @@
+#include <tandem/core/base/scope.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/host/host_executor.h>
@@ -31,7 +31,7 @@ HostExecutor::HostExecutor(std::shared_ptr<Store> store, Members members, const 
       observers_(options.observers, {store_, transport_->name(), options.rank, members_,
                                      [this](const std::string& failure) { fail(failure); }}),
       thread_(start_thread("the communication thread", [this] {
-        Profile::name_thread("communication");
+        name_thread("communication");
         run();
       })) {}
 
@@ -84,7 +84,7 @@ class HostExecutor::QueuedWork : public Work {
     return task_->error;
   }
   void wait() override {
-    const ProfileRange range(ProfileRange::Kind::phase, "wait for ranks");
+    const Scope scope(Scope::Kind::phase, "wait for ranks");
     std::unique_lock lock(executor_->mutex_);
     while (!task_->done) {
       if (executor_->busy_ || executor_->queue_.empty()) {

@@ -1,5 +1,5 @@
 // Messages between two ranks, which do not wait in the executor's queue.
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_executor.h>
 
@@ -31,8 +31,8 @@ class HostExecutor::TransferWork : public Work {
     return error_;
   }
   void wait() override {
-    ProfileRange range(ProfileRange::Kind::phase, "wait for ranks");
-    if (range.is_recorded()) range.note("name", given_.what());
+    Scope scope(Scope::Kind::phase, "wait for ranks");
+    if (scope.takes_notes()) scope.note("name", given_.what());
     const std::lock_guard lock(mutex_);
     if (!done_) {
       try {

@@ -1,7 +1,7 @@
 // TraceRanges: shows the operations of a group on host memory in the profile.
 #pragma once
 
-#include <tandem/core/profile/profile.h>
+#include <tandem/core/base/scope.h>
 #include <tandem/distributed/groups/observed_operation.h>
 
 #include <optional>
@@ -22,7 +22,7 @@ class TraceRanges : public OperationObserver {
   void ended(const ObservedOperation&, std::uint64_t, Time, bool) noexcept override { range_.reset(); }
 
  private:
-  static inline thread_local std::optional<ProfileRange> range_;
+  static inline thread_local std::optional<Scope> range_;
 };
 
 }  // namespace tandem::distributed

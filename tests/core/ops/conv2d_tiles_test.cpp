@@ -1,4 +1,5 @@
 // Convolutions by tiles (core/cpu/conv/cook_toom_conv.h) beside direct sums in f64.
+#include <tandem/core/base/scope.h>
 #include <tandem/core/cpu/conv/cook_toom_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
@@ -237,7 +238,7 @@ std::string kernel_in_trace(const Shape& x) {
   const auto path = (folder / "trace.json").string();
   Profile::start(path);
   {
-    const ProfileRange range("conv2d");
+    const Scope scope("conv2d");
     ops::conv2d(ops::ones(x).channels_last(), ops::ones({x[1], x[1], 3, 3}), {}, {.kernel = 3, .padding = 1});
   }
   Profile::stop();

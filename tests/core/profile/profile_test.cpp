@@ -1,4 +1,6 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/scope.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/profile/profile_lanes.h>
 
@@ -29,12 +31,12 @@ using testing::Trace;
 TEST(Profile, RangesLieInOneAnother) {
   const TemporaryFolder folder;
   const auto path = (folder / "trace.json").string();
-  Profile::name_thread("compute");
+  name_thread("compute");
   Profile::start(path, 3);
   {
-    const ProfileRange outer("outer");
+    const Scope outer("outer");
     for (int i = 0; i < 3; ++i) {
-      ProfileRange inner("inner", " backward");
+      Scope inner("inner", " backward");
       inner.note("bytes", 4096);
       inner.note("name", "bucket \"0\"\n\\");
     }
@@ -55,12 +57,12 @@ TEST(Profile, RangesLieInOneAnother) {
 TEST(Profile, SumsUpTheTimeOfEachName) {
   const TemporaryFolder folder;
   const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
-  Profile::name_thread("compute");
+  name_thread("compute");
   Profile::start((folder / "trace.json").string());
   for (int i = 0; i < 3; ++i) {
-    const ProfileRange outer("outer");
+    const Scope outer("outer");
     sleep();
-    ProfileRange inner("inner", " backward");
+    Scope inner("inner", " backward");
     inner.show_as("path.of.inner");
     EXPECT_TRUE(inner.is_recorded());
     sleep();
@@ -78,7 +80,7 @@ TEST(Profile, SumsUpTheTimeOfEachName) {
     EXPECT_LE(row.self, is_outer ? row.seconds - 0.06 : row.seconds);
     EXPECT_LE(row.seconds, summary.seconds);
   }
-  const ProfileRange after("after");
+  const Scope after("after");
   EXPECT_FALSE(after.is_recorded());
 }
 
@@ -86,8 +88,8 @@ TEST(Profile, WhatIsDoneInsideOfAWaitIsWaiting) {
   const TemporaryFolder folder;
   Profile::start((folder / "trace.json").string());
   {
-    const ProfileRange wait("wait for ranks");
-    const ProfileRange work("all_reduce");
+    const Scope wait("wait for ranks");
+    const Scope work("all_reduce");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   Profile::stop();
@@ -105,8 +107,8 @@ TEST(Profile, EachThreadHasALaneAndTheNextOneTakesItOver) {
   const auto path = (folder / "trace.json").string();
   Profile::start(path);
   const auto work = [] {
-    Profile::name_thread("worker of this test");
-    const ProfileRange range("load");
+    name_thread("worker of this test");
+    const Scope scope("load");
   };
   for (int i = 0; i < 3; ++i) std::thread(work).join();
   std::thread([&] {
@@ -124,19 +126,19 @@ TEST(Profile, OnlyWhatBeginsAndEndsWithinATraceIsInIt) {
   const TemporaryFolder folder;
   const auto first = (folder / "first.json").string(), second = (folder / "second.json").string();
   {
-    const ProfileRange before("before");
+    const Scope before("before");
     Profile::start(first);
   }
   {
-    const ProfileRange between("between");
-    { const ProfileRange inside("inside the first"); }
+    const Scope between("between");
+    { const Scope inside("inside the first"); }
     Profile::stop();
     Profile::start(second);
   }
-  { const ProfileRange inside("inside the second"); }
+  { const Scope inside("inside the second"); }
   Profile::stop();
   Profile::stop();
-  { const ProfileRange after("after"); }
+  { const Scope after("after"); }
   const Trace a = read_trace(first), b = read_trace(second);
   ASSERT_EQ(a.ranges.size(), 1u);
   EXPECT_EQ(a.ranges[0].at("name"), "inside the first");
@@ -155,12 +157,12 @@ TEST(Profile, ErrorsNameTheOperationThatIsTheInnermostRange) {
     return std::string();
   };
   EXPECT_EQ(text_of("it broke"), "it broke");
-  const ProfileRange operation("conv2d");
+  const Scope operation("conv2d");
   EXPECT_EQ(text_of("it broke"), "conv2d: it broke");
   EXPECT_EQ(text_of("no conv2d of this"), "no conv2d of this");
-  const ProfileRange phase(ProfileRange::Kind::phase, "load");
+  const Scope phase(Scope::Kind::phase, "load");
   EXPECT_EQ(text_of("it broke"), "it broke");
-  EXPECT_EQ(ProfileRange::innermost(), &phase);
+  EXPECT_EQ(Scope::innermost(), &phase);
 }
 
 TEST(Profile, ManyThreadsAtOnce) {
@@ -170,10 +172,10 @@ TEST(Profile, ManyThreadsAtOnce) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([] {
-      Profile::name_thread("one of four");
+      name_thread("one of four");
       for (int i = 0; i < 2000; ++i) {
-        const ProfileRange outer("outer");
-        const ProfileRange inner("inner");
+        const Scope outer("outer");
+        const Scope inner("inner");
       }
     });
   }
@@ -224,9 +226,9 @@ TEST(Profile, AKilledProgramLeavesAValidTrace) {
   const TemporaryFolder folder;
   const auto path = (folder / "trace.json").string();
   const int status = in_process([&] {
-    Profile::name_thread("doomed");
+    name_thread("doomed");
     Profile::start(path);
-    { const ProfileRange range("the last words"); }
+    { const Scope scope("the last words"); }
     while (std::filesystem::file_size(path) < 200) usleep(1000);
     raise(SIGKILL);
   });
@@ -241,11 +243,11 @@ TEST(Profile, AFullDiskIsAnErrorAndLeavesAValidTrace) {
     signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{20'000, 20'000};
     setrlimit(RLIMIT_FSIZE, &limit);
-    Profile::name_thread("writer of much");
+    name_thread("writer of much");
     Profile::start(path);
-    { const ProfileRange range("early"); }
+    { const Scope scope("early"); }
     while (std::filesystem::file_size(path) < 200) usleep(1000);
-    for (int i = 0; i < 1000; ++i) const ProfileRange range("one of many");
+    for (int i = 0; i < 1000; ++i) const Scope scope("one of many");
     try {
       Profile::stop();
       _exit(1);

@@ -1,5 +1,5 @@
+#include <tandem/core/base/scope.h>
 #include <tandem/core/device/math_mode.h>
-#include <tandem/core/profile/profile.h>
 #include <tandem/distributed/training/training_options.h>
 
 #include <gtest/gtest.h>
@@ -279,7 +279,7 @@ TEST(TrainingOptions, profile_writes_a_trace_of_what_the_body_did) {
   for (const bool fails : {false, true}) {
     Program program;
     const auto result = program.run({"--profile", path.c_str()}, [&] {
-      const ProfileRange range(fails ? "what failed" : "what went well");
+      const Scope scope(fails ? "what failed" : "what went well");
       if (fails) throw std::runtime_error("it broke");
     });
     EXPECT_EQ(result.code, fails ? 1 : 0) << result.err;
