@@ -2,7 +2,7 @@
 // their keys. For any usual length their scores fit in the cache, and no sum has to be corrected later.
 #include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/matmul_method.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
 #include <tandem/core/formulas/reductions.h>
@@ -143,16 +143,16 @@ void share(std::int64_t tasks, std::int64_t elements, std::int64_t floats, F f) 
 // scores (queries of the block, keys) = query key^T * scale.
 void scores_of(const Matrices& query, const Matrices& key, std::int64_t head, const Blocks& blocks, std::int64_t block,
                std::int64_t keys, double scale, float* scores) {
-  onednn::gemm({.rows = blocks.queries_of(block),
-                .inner = query.columns(),
-                .columns = keys,
-                .a = query[head] + blocks.first(block) * query.row_step(),
-                .a_layout = query.layout,
-                .b = key[head],
-                .b_layout = key.turned(),
-                .y = scores,
-                .y_leading = keys,
-                .alpha = static_cast<float>(scale)});
+  cpu::gemm({.rows = blocks.queries_of(block),
+             .inner = query.columns(),
+             .columns = keys,
+             .a = query[head] + blocks.first(block) * query.row_step(),
+             .a_layout = query.layout,
+             .b = key[head],
+             .b_layout = key.turned(),
+             .y = scores,
+             .y_leading = keys,
+             .alpha = static_cast<float>(scale)});
 }
 
 void forward(const AttentionInputs& in, const Array& y, const Array& log_sum) {
@@ -182,15 +182,15 @@ void forward(const AttentionInputs& in, const Array& y, const Array& log_sum) {
             log_sums[r] = sees_nothing ? infinity : highest + std::log(sum);
           }
           float* const result = out[head] + first * out.row_step();
-          onednn::gemm({.rows = rows,
-                        .inner = keys,
-                        .columns = value.columns(),
-                        .a = scores,
-                        .a_layout = {false, keys},
-                        .b = value[head],
-                        .b_layout = value.layout,
-                        .y = result,
-                        .y_leading = out.row_step()});
+          cpu::gemm({.rows = rows,
+                     .inner = keys,
+                     .columns = value.columns(),
+                     .a = scores,
+                     .a_layout = {false, keys},
+                     .b = value[head],
+                     .b_layout = value.layout,
+                     .y = result,
+                     .y_leading = out.row_step()});
           for (std::int64_t r = 0; r < rows; ++r)
             for (std::int64_t c = 0; c < value.columns(); ++c) result[r * out.row_step() + c] *= factors[r];
         });
@@ -236,15 +236,15 @@ void backward(const AttentionInputs& in, const Array& y, const Array& log_sum, c
       const float* const result = out[head] + first * out.row_step();
       const float* const queries = query[head] + first * query.row_step();
       scores_of(query, key, head, blocks, block, keys, in.scale, weights);
-      onednn::gemm({.rows = rows,
-                    .inner = value.columns(),
-                    .columns = keys,
-                    .a = grad,
-                    .a_layout = grad_out.layout,
-                    .b = value[head],
-                    .b_layout = value.turned(),
-                    .y = grad_weights,
-                    .y_leading = keys});
+      cpu::gemm({.rows = rows,
+                 .inner = value.columns(),
+                 .columns = keys,
+                 .a = grad,
+                 .a_layout = grad_out.layout,
+                 .b = value[head],
+                 .b_layout = value.turned(),
+                 .y = grad_weights,
+                 .y_leading = keys});
       for (std::int64_t r = 0; r < rows; ++r) {
         const std::int64_t n = blocks.keys_of_query(first + r, is_causal);
         float* const row = weights + r * keys;
@@ -256,35 +256,35 @@ void backward(const AttentionInputs& in, const Array& y, const Array& log_sum, c
         std::fill(row + n, row + keys, 0.f);
         std::fill(grad_row + n, grad_row + keys, 0.f);
       }
-      onednn::gemm({.rows = keys,
-                    .inner = rows,
-                    .columns = value.columns(),
-                    .a = weights,
-                    .a_layout = {true, keys},
-                    .b = grad,
-                    .b_layout = grad_out.layout,
-                    .y = grad_value[head],
-                    .y_leading = grad_value.row_step(),
-                    .beta = 1});
-      onednn::gemm({.rows = rows,
-                    .inner = keys,
-                    .columns = key.columns(),
-                    .a = grad_weights,
-                    .a_layout = {false, keys},
-                    .b = key[head],
-                    .b_layout = key.layout,
-                    .y = grad_query[head] + first * grad_query.row_step(),
-                    .y_leading = grad_query.row_step()});
-      onednn::gemm({.rows = keys,
-                    .inner = rows,
-                    .columns = query.columns(),
-                    .a = grad_weights,
-                    .a_layout = {true, keys},
-                    .b = queries,
-                    .b_layout = query.layout,
-                    .y = grad_key[head],
-                    .y_leading = grad_key.row_step(),
-                    .beta = 1});
+      cpu::gemm({.rows = keys,
+                 .inner = rows,
+                 .columns = value.columns(),
+                 .a = weights,
+                 .a_layout = {true, keys},
+                 .b = grad,
+                 .b_layout = grad_out.layout,
+                 .y = grad_value[head],
+                 .y_leading = grad_value.row_step(),
+                 .beta = 1});
+      cpu::gemm({.rows = rows,
+                 .inner = keys,
+                 .columns = key.columns(),
+                 .a = grad_weights,
+                 .a_layout = {false, keys},
+                 .b = key[head],
+                 .b_layout = key.layout,
+                 .y = grad_query[head] + first * grad_query.row_step(),
+                 .y_leading = grad_query.row_step()});
+      cpu::gemm({.rows = keys,
+                 .inner = rows,
+                 .columns = query.columns(),
+                 .a = grad_weights,
+                 .a_layout = {true, keys},
+                 .b = queries,
+                 .b_layout = query.layout,
+                 .y = grad_key[head],
+                 .y_leading = grad_key.row_step(),
+                 .beta = 1});
     }
   };
   share(blocks.heads, blocks.heads * blocks.queries * blocks.keys, 2 * blocks.size * blocks.keys, head_grad);

@@ -1,6 +1,6 @@
 #include <tandem/core/array/matrix_layout.h>
 #include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/matmul_method.h>
 #include <tandem/core/cpu/parallel.h>
 
 #include <Eigen/Core>
@@ -14,7 +14,7 @@ namespace tandem {
 
 namespace {
 
-// Below this number of multiplications, Eigen's inlined loops are faster than the way to oneDNN's kernels.
+// Below this number of multiplications, Eigen's inlined loops are faster than the way to a library's kernels.
 constexpr std::int64_t eigen_products = 24 * 24 * 24;
 
 // y (B, M, N) = a (B, M, K) b (B, K, N) [+ y]. Each operand has a matrix layout (core/array/matrix_layout.h).
@@ -72,17 +72,17 @@ void multiply_eigen(const Products<T>& p, std::int64_t i) {
   });
 }
 
-void multiply_onednn(const Products<float>& p, std::int64_t i) {
-  onednn::gemm({.rows = p.rows,
-                .inner = p.inner,
-                .columns = p.columns,
-                .a = p.a + i * p.a_step,
-                .a_layout = p.a_layout,
-                .b = p.b + i * p.b_step,
-                .b_layout = p.b_layout,
-                .y = p.y + i * p.y_step,
-                .y_leading = p.columns,
-                .beta = p.adds ? 1.f : 0.f});
+void multiply_gemm(const Products<float>& p, std::int64_t i) {
+  cpu::gemm({.rows = p.rows,
+             .inner = p.inner,
+             .columns = p.columns,
+             .a = p.a + i * p.a_step,
+             .a_layout = p.a_layout,
+             .b = p.b + i * p.b_step,
+             .b_layout = p.b_layout,
+             .y = p.y + i * p.y_step,
+             .y_leading = p.columns,
+             .beta = p.adds ? 1.f : 0.f});
 }
 
 // The product of a row and a column, which is one number. The libraries would multiply it as if it were a matrix. The
@@ -149,7 +149,7 @@ void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
   if constexpr (std::is_integral_v<T>) for_each_product(p, multiply_integers<T>);
   else if (p.rows * p.columns == 1) for_each_product(p, multiply_vectors<T>);
   else if constexpr (std::is_same_v<T, double>) for_each_product(p, multiply_eigen<T>);
-  else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_onednn);
+  else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_gemm);
 }
 
 // A product with fewer multiplications than this is done before other threads have woken up.
@@ -169,11 +169,28 @@ class WithoutTeam {
 
 }  // namespace
 
+AnnexList<cpu::MatmulMethod>& cpu::matmul_methods() {
+  static AnnexList<MatmulMethod> methods(add_core_annexes);
+  return methods;
+}
+
+void cpu::gemm(const Gemm& g) {
+  if (const auto& methods = matmul_methods().entries(); !methods.empty()) return methods.front().gemm(g);
+  using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  Eigen::Map<Rows, 0, Eigen::OuterStride<>> y(g.y, g.rows, g.columns, Eigen::OuterStride<>(g.y_leading));
+  if (g.beta == 0) y.setZero();
+  else if (g.beta != 1) y *= g.beta;
+  with_matrix(g.a, g.rows, g.inner, g.a_layout, [&](const auto& a) {
+    with_matrix(g.b, g.inner, g.columns, g.b_layout, [&](const auto& b) { y.noalias() += g.alpha * a * b; });
+  });
+}
+
 void CpuBackend::matmul(const Array& left, const Array& right, const std::optional<Array>& bias, const Array& y) {
   std::optional<WithoutTeam> alone;
   if (y.numel() > 1 && y.numel() * left.dim(-1) < team_products && omp_get_max_threads() > 1) alone.emplace();
   const Array a = with_matrix_layout(left), b = with_matrix_layout(right);
-  if (y.dtype() == DType::bf16 && onednn::matmul(a, b, bias, y)) return;
+  const auto& methods = cpu::matmul_methods().entries();
+  if (y.dtype() == DType::bf16 && !methods.empty() && methods.front().matmul(a, b, bias, y)) return;
   const bool narrow = size_of(y.dtype()) == 2;
   const Array sum = narrow ? Array::empty(y.shape()) : y;
   if (bias) copy(bias->expand(sum.shape()), sum);

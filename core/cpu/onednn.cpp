@@ -1,3 +1,4 @@
+#include <tandem/core/cpu/matmul_method.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/onednn_plan.h>
 #include <tandem/core/device/plan_cache.h>
@@ -66,11 +67,20 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
   return true;
 }
 
-void gemm(const Gemm& g) {
+namespace {
+
+void gemm(const cpu::Gemm& g) {
   const auto status =
       dnnl_sgemm(g.a_layout.transposed ? 'T' : 'N', g.b_layout.transposed ? 'T' : 'N', g.rows, g.columns, g.inner,
                  g.alpha, g.a, g.a_layout.leading, g.b, g.b_layout.leading, g.beta, g.y, g.y_leading);
   if (status != dnnl_success) detail::fail("oneDNN: sgemm failed with status ", static_cast<int>(status));
 }
 
+}  // namespace
 }  // namespace tandem::onednn
+
+namespace tandem {
+
+void add_onednn() { cpu::matmul_methods().add({onednn::gemm, onednn::matmul}); }
+
+}  // namespace tandem

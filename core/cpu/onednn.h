@@ -3,24 +3,10 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/array/matrix_layout.h>
-#include <tandem/core/device/backend.h>
+
+#include <optional>
 
 namespace tandem::onednn {
-
-// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y, with y row-major and all of f32. Inside of a
-// parallel loop it runs on the calling thread alone.
-struct Gemm {
-  std::int64_t rows, inner, columns;
-  const float* a;
-  MatrixLayout a_layout;
-  const float* b;
-  MatrixLayout b_layout;
-  float* y;
-  std::int64_t y_leading;
-  float alpha = 1, beta = 0;
-};
-void gemm(const Gemm& g);
 
 // Whether oneDNN may use AVX-512 on this processor.
 bool has_avx512();
@@ -28,8 +14,7 @@ bool has_avx512();
 // without AMX multiply numbers of bf16 at half the speed of f32 (measured on a Xeon with AVX512_BF16, oneDNN 2.6).
 bool has_fast_bf16();
 
-// Returns false, and has done nothing, when oneDNN has no implementation for these dtypes on this processor, or a slow
-// one. Arguments are as in Backend, and the matrices have a matrix layout (core/array/matrix_layout.h).
+// As in MatmulMethod (core/cpu/matmul_method.h).
 bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
 
 }  // namespace tandem::onednn

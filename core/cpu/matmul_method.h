@@ -1,0 +1,38 @@
+// MatmulMethod: a library that multiplies matrices of numbers of 32 and 16 bits. An annex adds one; without it Eigen
+// multiplies them, only slower.
+#pragma once
+
+#include <tandem/core/array/array.h>
+#include <tandem/core/array/matrix_layout.h>
+#include <tandem/core/base/annex.h>
+
+#include <optional>
+
+namespace tandem::cpu {
+
+// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y, with y row-major and all of f32.
+struct Gemm {
+  std::int64_t rows, inner, columns;
+  const float* a;
+  MatrixLayout a_layout;
+  const float* b;
+  MatrixLayout b_layout;
+  float* y;
+  std::int64_t y_leading;
+  float alpha = 1, beta = 0;
+};
+
+struct MatmulMethod {
+  void (*gemm)(const Gemm& g);
+  // Returns false, and has done nothing, where the library has no implementation for these dtypes on this processor, or
+  // a slow one. Arguments are as in Backend, and the matrices have a matrix layout (core/array/matrix_layout.h).
+  bool (*matmul)(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
+};
+
+// The first one is used.
+AnnexList<MatmulMethod>& matmul_methods();
+
+// Inside of a parallel loop it runs on the calling thread alone.
+void gemm(const Gemm& g);
+
+}  // namespace tandem::cpu
