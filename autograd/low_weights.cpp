@@ -1,5 +1,5 @@
 #include <tandem/autograd/low_weights.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device_graph.h>
 
 #include <algorithm>

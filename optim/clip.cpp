@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/base/scope.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/clip.h>
 

@@ -1,6 +1,6 @@
 #include <tandem/core/array/memory_order.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/base/scope.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/arena.h>
 #include <tandem/optim/ema.h>

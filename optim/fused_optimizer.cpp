@@ -1,4 +1,4 @@
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/fused_optimizer.h>

@@ -1,7 +1,7 @@
 # The annexes of third_party/annexes.txt. -DTANDEM_ANNEXES=OFF leaves them all out: then the ground floor is built
 # alone.
 #
-# tandem_annexes(layer variable): takes the files of annexes out of the list in `variable` where they are to be left
+# tandem_annexes(layer variable [function...]): takes the files of annexes out of the list in `variable` where they are to be left
 # out, and adds the source file that calls the functions of the others: add_LAYER_annexes() (core/base/annex.h).
 
 option(TANDEM_ANNEXES "Build the annexes, which stand beside the ground floor (third_party/annexes.txt)" ON)
@@ -13,6 +13,10 @@ file(STRINGS ${annexes} tandem_annexes REGEX "^[^#]")
 function(tandem_annexes layer variable)
   set(declarations "")
   set(calls "")
+  foreach(function ${ARGN})  # what the ground floor itself adds
+    string(APPEND declarations "void ${function}();\n")
+    string(APPEND calls "    ${function}();\n")
+  endforeach()
   foreach(annex ${tandem_annexes})
     string(REGEX MATCH "^([^ ]+) +([^ ]+) +" unused "${annex}")
     set(files ${CMAKE_MATCH_1})
@@ -32,16 +36,15 @@ function(tandem_annexes layer variable)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/annexes.cpp)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
 "// Written by third_party/TandemAnnexes.cmake.
-#include <mutex>
-
 namespace tandem {
 
 ${declarations}
 void add_${layer}_annexes();
 void add_${layer}_annexes() {
-  static std::once_flag added;
-  std::call_once(added, [] {
-${calls}  });
+  static const bool added = [] {
+${calls}    return true;
+  }();
+  static_cast<void>(added);
 }
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/array/device_memory.h>
+#include <tandem/core/base/check.h>
 
 #include <algorithm>
 #include <cstring>
@@ -38,6 +39,12 @@ bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense)
 
 Array Array::empty(const Shape& shape, DType dtype, Device device) {
   return empty_strided(shape, contiguous_strides(shape), dtype, device);
+}
+
+Array Array::zeros(const Shape& shape, DType dtype, Device device) {
+  Array array = empty(shape, dtype, device);
+  array.fill(0);
+  return array;
 }
 
 Array Array::empty_channels_last(const Shape& shape, DType dtype, Device device) {
@@ -101,15 +108,15 @@ void copy_across(const Array& from, const Array& to) {
   if (!same_walk) {
     Array there = Array::empty(from.shape(), to.dtype(), to.device());
     copy_across(from.to(to.dtype()).contiguous(), there);
-    backend(to.device()).copy(there, to);
+    device_memory(to.device()).copy(there, to);
   } else if (to.device().is_cpu()) {
-    backend(from.device()).download(from.raw(), to.raw(), to.bytes());
+    device_memory(from.device()).download(from.raw(), to.raw(), to.bytes());
   } else if (from.device().is_cpu()) {
-    backend(to.device()).upload(from.raw(), to.raw(), to.bytes());
+    device_memory(to.device()).upload(from.raw(), to.raw(), to.bytes());
   } else {
     const Array here = Array::empty(from.shape(), from.dtype());
-    backend(from.device()).download(from.raw(), here.raw(), here.bytes());
-    backend(to.device()).upload(here.raw(), to.raw(), to.bytes());
+    device_memory(from.device()).download(from.raw(), here.raw(), here.bytes());
+    device_memory(to.device()).upload(here.raw(), to.raw(), to.bytes());
   }
 }
 
@@ -126,7 +133,7 @@ void Array::copy_from(const Array& source) {
   check_writable(*this, "copy_from");
   const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
-  if (source.device() == device()) backend(device()).copy(expanded, *this);
+  if (source.device() == device()) device_memory(device()).copy(expanded, *this);
   else copy_across(expanded, *this);
   storage_->written_by("copy_from");
 }
@@ -134,7 +141,7 @@ void Array::copy_from(const Array& source) {
 void Array::fill(double value) {
   TANDEM_CHECK(can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
   if (numel() == 0) return;
-  backend(device()).fill(*this, value);
+  device_memory(device()).fill(*this, value);
   storage_->written_by("fill");
 }
 

@@ -27,6 +27,7 @@ class Array {
   // Uninitialised memory: row-major, or channels last (for 4 dimensions only).
   static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
   static Array empty_channels_last(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  static Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});  // row-major
   // A new array in host memory with a copy of `values`.
   template <class T>
   static Array from(std::span<const T> values, const Shape& shape);
@@ -89,6 +90,9 @@ class Array {
   Array unsqueeze(std::int64_t dim) const;
   // The elements (i, i + offset) of the dimensions `dim1` and `dim2` become the last dimension.
   Array diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+
+  // Backwards along `dim`. The strides of this view are negative there, so it is for copies alone.
+  Array reversed(int dim) const;
 
   // Each of these returns a copy, but returns the array itself when it is already as wanted. clone() always copies.
   Array contiguous() const;

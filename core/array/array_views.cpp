@@ -254,6 +254,13 @@ Array Array::unsqueeze(std::int64_t dim) const {
   return Array(storage_, shape, strides, offset_, dtype_);
 }
 
+Array Array::reversed(int dim) const {
+  Strides strides = strides_;
+  const std::int64_t last = std::max<std::int64_t>(shape_[dim] - 1, 0) * strides[dim];
+  strides[dim] = -strides[dim];
+  return Array(storage_, shape_, strides, offset_ + last, dtype_);
+}
+
 Array Array::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
   const int a = normalize_dim(dim1, ndim()), b = normalize_dim(dim2, ndim());
   TANDEM_CHECK(a != b, "diagonal: dimensions ", dim1, " and ", dim2, " of ", shape_, " are the same");

@@ -1,10 +1,11 @@
+#include <tandem/core/array/device_memory.h>
 #include <tandem/core/array/storage.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/base/check.h>
 
 namespace tandem {
 
 Storage::Storage(std::size_t bytes, Device device)
-    : data_(backend(device).allocate(bytes)), bytes_(bytes), device_(device) {}
+    : data_(device_memory(device).allocate(bytes)), bytes_(bytes), device_(device) {}
 
 Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
@@ -14,7 +15,7 @@ Storage::Storage(void* data, std::size_t bytes, Device device, std::function<voi
 Storage::~Storage() {
   try {
     if (release_) release_();
-    else backend(device_).deallocate(data_, bytes_);
+    else device_memory(device_).deallocate(data_, bytes_);
   } catch (const std::exception&) {
   }
 }

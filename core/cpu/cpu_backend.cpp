@@ -3,9 +3,13 @@
 namespace tandem {
 
 // The back-end is never destroyed, because Arrays with static storage may give memory back after main() has ended.
-Backend& cpu_backend() {
-  static auto* instance = new CpuBackend;
-  return *instance;
+void add_cpu_backend() {
+  device_kinds().add({Device::Kind::cpu,
+                      [](int) -> DeviceMemory& {
+                        static auto* instance = new CpuBackend;
+                        return *instance;
+                      },
+                      [] { return 1; }});
 }
 
 }  // namespace tandem

@@ -3,15 +3,13 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
-#include <tandem/core/ops/attention.h>
-#include <tandem/core/ops/norm.h>
+#include <tandem/core/backend/backend.h>
 
 namespace tandem {
 
 class CpuBackend final : public Backend {
  public:
-#include <tandem/core/device/backend_overrides.inc>
+#include <tandem/core/backend/backend_overrides.inc>
 
   // allocator.cpp too: the device's memory is the host's.
   void upload(const void* host, void* data, std::size_t bytes) override;

@@ -1,7 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
-#include <tandem/core/ops/dropout.h>
 #include <tandem/core/random/dropout_mask.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Cross-entropy with the classes of (before, classes, after). There is one pass for the loss and one for the gradient,
 // which computes the probabilities again.
+#include <tandem/core/backend/index_fault.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
-#include <tandem/core/device/index_fault.h>
 #include <tandem/core/formulas/class_loss.h>
 
 #include <vector>

@@ -43,7 +43,9 @@ void CudaBackend::synchronize() {
   cuda::check_defined(index_);
 }
 
-int cuda_device_count() {
+namespace {
+
+int device_count() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
     cudaGetLastError();
@@ -52,7 +54,7 @@ int cuda_device_count() {
   return count;
 }
 
-Backend& cuda_backend(int index) {
+DeviceMemory& of_device(int index) {
   static auto* backends = new std::array<std::unique_ptr<CudaBackend>, 64>;
   static std::mutex mutex;  // guards backends
   static const int count = [] {
@@ -71,5 +73,9 @@ Backend& cuda_backend(int index) {
   cuda::use_device(index);
   return *(*backends)[static_cast<std::size_t>(index)];
 }
+
+}  // namespace
+
+void add_cuda_backend() { device_kinds().add({Device::Kind::cuda, of_device, device_count}); }
 
 }  // namespace tandem

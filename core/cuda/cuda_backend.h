@@ -7,9 +7,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
-#include <tandem/core/ops/attention.h>
-#include <tandem/core/ops/norm.h>
+#include <tandem/core/backend/backend.h>
 
 namespace tandem {
 
@@ -17,7 +15,7 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int index);
 
-#include <tandem/core/device/backend_overrides.inc>
+#include <tandem/core/backend/backend_overrides.inc>
 
   // cuda_backend.cpp
   void upload(const void* host, void* data, std::size_t bytes) override;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/layouts.h>
-#include <tandem/core/device/backend.h>
 
 #include <string>
 

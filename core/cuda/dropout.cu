@@ -1,5 +1,4 @@
 #include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/ops/dropout.h>
 #include <tandem/core/random/dropout_mask.h>
 #include <tandem/core/cuda/launch.cuh>
 

@@ -2,7 +2,7 @@
 // and the next synchronisation turns that note into an Error.
 #pragma once
 
-#include <tandem/core/device/index_fault.h>
+#include <tandem/core/backend/index_fault.h>
 
 namespace tandem::cuda {
 

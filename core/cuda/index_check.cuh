@@ -1,7 +1,7 @@
-// How kernels find an index that is out of range, and note it (core/device/index_fault.h).
+// How kernels find an index that is out of range, and note it (core/backend/index_fault.h).
 #pragma once
 
-#include <tandem/core/device/index_fault.h>
+#include <tandem/core/backend/index_fault.h>
 #include <tandem/core/cuda/warp.cuh>
 
 namespace tandem::cuda {

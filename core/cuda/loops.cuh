@@ -7,7 +7,7 @@
 #pragma once
 
 #include <tandem/core/array/loop_nest.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/launch.cuh>
 
 #include <utility>

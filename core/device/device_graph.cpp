@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/base/check.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/device/device_graph.h>
 
 #include <utility>

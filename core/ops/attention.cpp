@@ -1,5 +1,5 @@
 #include <tandem/core/array/matrix_layout.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/attention.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>

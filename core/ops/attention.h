@@ -1,28 +1,11 @@
 // The arrays of scaled dot-product attention, and its operations.
 #pragma once
 
-#include <tandem/core/array/array.h>
+#include <tandem/core/backend/arguments.h>
 
 #include <optional>
 
 namespace tandem {
-
-// Which keys each query may look at.
-struct AttentionMask {
-  // (..., L, S), any strides, in compute_t of the scores' dtype, to which it is added. Undefined: nothing is added.
-  Array added = {};
-  bool is_causal = false;  // query i sees the keys 0 .. i only
-};
-// softmax(query key^T * scale + mask) value.
-struct AttentionInputs {
-  Array query, key, value;  // (..., L, E), (..., S, E), (..., S, F)
-  AttentionMask mask;
-  double scale;
-};
-// The gradients with respect to the inputs, in the inputs' shapes.
-struct AttentionGradients {
-  Array query, key, value;
-};
 
 namespace ops {
 

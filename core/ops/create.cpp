@@ -16,7 +16,7 @@ Array full(const Shape& shape, double value, DType dtype, Device device) {
   result.fill(value);
   return result;
 }
-Array zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Array zeros(const Shape& shape, DType dtype, Device device) { return Array::zeros(shape, dtype, device); }
 Array ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
 Array scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
 

@@ -1,4 +1,4 @@
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/random/random.h>

@@ -1,18 +1,12 @@
 // Zeros in random places. A key decides which places (core/random/dropout_mask.h).
 #pragma once
 
-#include <tandem/core/array/array.h>
+#include <tandem/core/backend/arguments.h>
 #include <tandem/core/device/device.h>
 
 #include <cstdint>
 
 namespace tandem {
-
-// The number from which a mask of dropout follows.
-struct DropoutKey {
-  std::uint64_t number = 0;
-  Array stored = {};  // (2) i32 on a GPU: where the kernel finds the number; undefined: the number is the one above
-};
 
 namespace ops {
 

@@ -1,5 +1,5 @@
-#include <tandem/core/device/backend.h>
-#include <tandem/core/device/index_fault.h>
+#include <tandem/core/backend/backend.h>
+#include <tandem/core/backend/index_fault.h>
 #include <tandem/core/ops/gather_into.h>
 #include <tandem/core/ops/gather_rows.h>
 

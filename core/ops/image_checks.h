@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 
 namespace tandem::ops {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/index_fault.h>
+#include <tandem/core/backend/index_fault.h>
 
 namespace tandem::ops {
 

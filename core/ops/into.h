@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/convolution.h>
 #include <tandem/core/ops/norm.h>
 

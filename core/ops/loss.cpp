@@ -1,6 +1,6 @@
 #include <tandem/core/array/memory_order.h>
-#include <tandem/core/device/backend.h>
-#include <tandem/core/device/index_fault.h>
+#include <tandem/core/backend/backend.h>
+#include <tandem/core/backend/index_fault.h>
 #include <tandem/core/ops/loss.h>
 #include <tandem/core/ops/reduce.h>
 

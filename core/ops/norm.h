@@ -2,37 +2,13 @@
 // core/formulas/batch_norm.h says which phase computes what.
 #pragma once
 
-#include <tandem/core/array/array.h>
+#include <tandem/core/backend/arguments.h>
 #include <tandem/core/formulas/batch_norm.h>
 #include <tandem/core/formulas/group_norm.h>
 
 #include <optional>
 
 namespace tandem {
-
-// What batch normalisation subtracts (mean), multiplies by (invstd, weight) and adds (bias), per channel: arrays of
-// (C), f32, or f64 for f64 input.
-struct BatchNormAffine {
-  Array mean, invstd;  // of this batch; in evaluation from the running statistics
-  Array weight, bias;
-};
-
-// A ReLU behind an addend. Its output `y` tells where it let numbers through. `grad`, an output like y, is the gradient
-// before it.
-struct BatchNormLastRelu {
-  Array y, grad;
-};
-
-// What training computes from the statistics of a batch. The arrays are (C), in the dtype of the statistics.
-struct BatchNormUpdate {
-  // Running statistics are moved by `momentum` towards those of the batch, unless the batch is empty. Undefined: there
-  // are none.
-  Array running_mean, running_var;
-  Array invstd;  // an output: 1 / sqrt(variance of the batch + eps)
-  double momentum;
-  double eps;
-  Array num_batches = {};  // () i64, raised by one; undefined where nobody counts batches
-};
 
 namespace ops {
 

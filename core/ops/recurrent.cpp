@@ -1,4 +1,4 @@
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/formulas/recurrent.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>

@@ -1,4 +1,4 @@
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/image_checks.h>
 #include <tandem/core/ops/resize.h>
 

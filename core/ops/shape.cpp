@@ -1,5 +1,5 @@
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
 #include <tandem/core/ops/reduce.h>
@@ -14,14 +14,6 @@ namespace {
 // Writes into a part of a new Array. The storage's version need not rise, because nobody has saved it yet.
 void write(const Array& from, const Array& part) {
   if (part.numel() > 0) backend(part.device()).copy(from.expand(part.shape()), part);
-}
-
-// A view of x backwards along `dim`. Its negative stride must not leave this file.
-Array reversed(const Array& x, int dim) {
-  Strides strides = x.strides();
-  const std::int64_t last = std::max<std::int64_t>(x.shape()[dim] - 1, 0) * strides[dim];
-  strides[dim] = -strides[dim];
-  return Array(x.storage(), x.shape(), strides, x.offset() + last, x.dtype());
 }
 
 bool is_skipped(const Array& x) { return x.ndim() == 1 && x.shape()[0] == 0; }
@@ -142,8 +134,8 @@ void for_both_sides(const Array& y, int d, std::int64_t size, const Sides& s, Pa
   const Array low = y.narrow(d, 0, s.before), high = y.narrow(d, s.before + size, s.after);
   switch (mode) {
     case PadMode::reflect:
-      f(low, reversed(y.narrow(d, s.before + 1, s.before), d));
-      f(high, reversed(y.narrow(d, s.before + size - 1 - s.after, s.after), d));
+      f(low, y.narrow(d, s.before + 1, s.before).reversed(d));
+      f(high, y.narrow(d, s.before + size - 1 - s.after, s.after).reversed(d));
       break;
     case PadMode::circular:
       f(low, y.narrow(d, size, s.before));
@@ -270,7 +262,7 @@ Array flip(const Array& x, const Dims& dims) {
     const int d = normalize_dim(dim, x.ndim());
     TANDEM_CHECK(!(seen >> d & 1u), "flip: dimension ", d, " stands twice in ", dims);
     seen |= 1u << d;
-    backwards = reversed(backwards, d);
+    backwards = backwards.reversed(d);
   }
   const Array y = empty_like(x);
   write(backwards, y);

@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/profile_window.h>
 

@@ -1,6 +1,6 @@
 // What the blocks of a kernel find is merged in a tree (core/cuda/block_tree.cuh): with every number of blocks around
 // those where the tree changes its form.
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

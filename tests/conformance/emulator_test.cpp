@@ -1,7 +1,7 @@
 // The emulated GPU is as strict as a real one: what would go wrong there at some time goes wrong here each time.
 #ifdef TANDEM_EMULATED_CUDA
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

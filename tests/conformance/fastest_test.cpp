@@ -1,7 +1,7 @@
 // Of several ways to compute the same, the fastest is found by trying them.
 #include <tandem/core/array/array.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/fastest.h>
-#include <tandem/core/device/backend.h>
 
 #include <gtest/gtest.h>
 

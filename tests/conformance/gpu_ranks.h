@@ -1,7 +1,7 @@
 // Ranks as threads, each with a GPU of its own, in a group over NCCL.
 #pragma once
 
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/distributed/groups/nccl/nccl_group.h>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not
 // recorded.
 #include <tandem/autograd/functions.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/gather_into.h>

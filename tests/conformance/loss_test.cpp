@@ -1,5 +1,5 @@
 // Softmax and cross-entropy, and what becomes of a target that is no class.
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device.h>
 #include <tandem/core/ops.h>
 #ifdef TANDEM_EMULATED_CUDA

@@ -1,7 +1,7 @@
 // The 16-bit copies of parameters: made together, and never of numbers that are no longer there.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 

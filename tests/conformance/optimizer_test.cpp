@@ -1,5 +1,5 @@
 // Optimizer steps over many segments, and norms of them.
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device.h>
 #include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>

@@ -1,7 +1,7 @@
 // Parameters for tests of optimizers on a GPU.
 #pragma once
 
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/graphed_step.h>
 #include <tandem/optim/optimizer.h>

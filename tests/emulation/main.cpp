@@ -5,10 +5,14 @@
 
 #include <gtest/gtest.h>
 
+namespace tandem {
+void add_cuda_backend();  // core/cuda/cuda_backend.cpp
+}
+
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
-  tandem::set_cuda_backend(tandem::cuda_backend, tandem::cuda_device_count);
+  tandem::add_cuda_backend();
   tandem::set_graph_recorder(tandem::record_cuda_graph);
   return RUN_ALL_TESTS();
 }

@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/conv_method.h>
-#include <tandem/core/device/backend.h>
 
 namespace tandem::cpu {
 

@@ -1,9 +1,9 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/onednn_conv.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/onednn_faults.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
 
 namespace tandem::cpu {

@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/cook_toom_orders.h>
-#include <tandem/core/device/backend.h>
 
 #include <utility>
 #include <vector>

@@ -5,8 +5,8 @@
 // with B does.
 #pragma once
 
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/cook_toom_scheme.h>
-#include <tandem/core/device/backend.h>
 
 #include <string>
 

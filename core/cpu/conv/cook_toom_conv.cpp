@@ -1,3 +1,4 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/cook_toom_conv.h>
 #include <tandem/core/cpu/conv/cook_toom_orders.h>
@@ -6,9 +7,7 @@
 #include <tandem/core/cpu/conv/onednn_conv.h>
 #include <tandem/core/cpu/conv/rotated.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
-#include <tandem/core/ops/create.h>
 
 namespace tandem::cpu {
 
@@ -61,7 +60,7 @@ void CookToomConv::run(const ConvArrays& a) {
   Array bias, sums;
   if (layer_.pass != ConvPass::weight_gradient) {
     if (a.bias) {
-      bias = ops::zeros({padded(outputs)});
+      bias = Array::zeros({padded(outputs)});
       backend({}).copy(*a.bias, bias.narrow(0, 0, outputs));
     }
     pass.convolution = {.kernels = {a.weight.to(DType::f32).contiguous(), reads_gradient()},

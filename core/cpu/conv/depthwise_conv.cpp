@@ -1,10 +1,9 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/depthwise_conv.h>
 #include <tandem/core/cpu/conv/lanes.h>
 #include <tandem/core/cpu/conv/rotated.h>
 #include <tandem/core/cpu/conv/row_bands.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/device/backend.h>
-#include <tandem/core/ops/create.h>
 
 #include <algorithm>
 #include <numeric>
@@ -32,7 +31,7 @@ struct LaneKernel {
         width(weight.dim(3)),
         phases(phases_of(channels)),
         taps(Array::empty({phases, height * width, lanes})),
-        bias(ops::zeros({phases, lanes})) {
+        bias(Array::zeros({phases, lanes})) {
     const Array w = weight.to(DType::f32).contiguous(), b = bias ? bias->to(DType::f32).contiguous() : Array();
     for (std::int64_t i = 0; i < phases * lanes; ++i) {
       const std::int64_t phase = i / lanes, lane = i % lanes, c = i % channels;
@@ -136,7 +135,7 @@ struct SeenBands {
   template <class T, class F>
   void for_each(const Array& x, std::int64_t room, F f) const {
     const std::int64_t copied = (window.kernel.h + RowBands::most_rows - 1) * seen_row;
-    const Array memory = ops::zeros({workers(), copied + room});
+    const Array memory = Array::zeros({workers(), copied + room});
     const std::int64_t products = out_height * out_row * images * window.kernel.h * window.kernel.w;
     share(workers(), bands.count(), products, [&](std::int64_t worker, std::int64_t i) {
       const RowBand band = bands[i];
@@ -236,7 +235,7 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
   const SeenBands bands(window, x, grad_y);
   const std::int64_t channels = bands.channels, out_row = bands.out_row, phases = bands.phases, step = phases * lanes;
   const std::int64_t vectors = bands.vectors, kernel_row = window.kernel.w * lanes;
-  const Array sums = ops::zeros({bands.workers(), phases, window.kernel.h, window.kernel.w, lanes});
+  const Array sums = Array::zeros({bands.workers(), phases, window.kernel.h, window.kernel.w, lanes});
   bands.for_each<T>(x, RowBands::most_rows * out_row, [&](const SeenBand& band) {
     const std::int64_t rows = band.rows;
     float* const gradient = band.room;

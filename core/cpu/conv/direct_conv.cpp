@@ -1,3 +1,4 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/direct_conv.h>
 #include <tandem/core/cpu/conv/lanes.h>
@@ -5,8 +6,6 @@
 #include <tandem/core/cpu/conv/row_bands.h>
 #include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/device/backend.h>
-#include <tandem/core/ops/create.h>
 
 #include <algorithm>
 #include <bit>
@@ -232,10 +231,10 @@ struct Packed {
     const std::int64_t out_channels = kernels.dim(0), height = kernels.dim(1), row = kernels.dim(2) * kernels.dim(3);
     const std::int64_t outputs = together(out_channels), groups = (out_channels + outputs - 1) / outputs;
     const std::int64_t n = lanes / outputs, steps = (row + n - 1) / n;
-    const Array filled = ops::zeros({groups * outputs, height, steps * n});
+    const Array filled = Array::zeros({groups * outputs, height, steps * n});
     backend({}).copy(kernels.reshape({out_channels, height, row}), filled.narrow(0, 0, out_channels).narrow(2, 0, row));
     weight = filled.reshape({groups, outputs, height, steps, n}).permute({0, 2, 3, 1, 4}).contiguous();
-    this->bias = ops::zeros({groups * outputs});
+    this->bias = Array::zeros({groups * outputs});
     if (bias) backend({}).copy(*bias, this->bias.narrow(0, 0, out_channels));
   }
 };
@@ -252,7 +251,7 @@ void convolve_pixels(const Array& x, const Array& kernels, const std::optional<A
     });
   };
   if (const ByPixels by_pixels = by_pixels_of(window, channels, out_channels)) {
-    const Array biases = bias ? bias->to(DType::f32).contiguous() : ops::zeros({out_channels});
+    const Array biases = bias ? bias->to(DType::f32).contiguous() : Array::zeros({out_channels});
     return share([&](const float* from, std::int64_t count, float* to) {
       by_pixels(from, kernels.data<float>(), biases.data<float>(), count, to);
     });

@@ -1,8 +1,8 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/blocks.h>
 #include <tandem/core/cpu/conv/channels_last_image.h>
 #include <tandem/core/cpu/conv/cook_toom_scheme.h>
 #include <tandem/core/cpu/conv/one_channel_conv.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/plain_conv.h>
-#include <tandem/core/device/backend.h>
 
 #include <Eigen/Core>
 

@@ -2,8 +2,8 @@
 // kernel rotated by half a turn.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/formulas/window.h>
-#include <tandem/core/ops/shape.h>
 
 namespace tandem::cpu {
 
@@ -23,6 +23,6 @@ inline bool can_rotate(const Window& window) {
 }
 
 // A weight (O, C / groups, KH, KW) with each kernel rotated.
-inline Array rotated(const Array& weight) { return ops::flip(weight, {2, 3}); }
+inline Array rotated(const Array& weight) { return weight.reversed(2).reversed(3).contiguous(); }
 
 }  // namespace tandem::cpu

@@ -1,10 +1,9 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/blocks.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
 #include <tandem/core/cpu/conv/tap_panels.h>
 #include <tandem/core/cpu/conv/tile_products.h>
 #include <tandem/core/cpu/onednn.h>
-#include <tandem/core/device/backend.h>
-#include <tandem/core/ops/create.h>
 
 #include <algorithm>
 
@@ -125,7 +124,7 @@ void TapConv::run_all(const Sum& sum, std::vector<Tap> seeing) {
   const std::int64_t inputs = sum.from.dim(1), outputs = sum.to.dim(1), width = sum.to.dim(3);
   const std::int64_t rows = sum.to.dim(0) * sum.to.dim(2);
   const Array from = spread_pixels(pixels_last(sum.from)), to = pixels_last(sum.to);
-  const Array bias = ops::zeros({padded(outputs)});
+  const Array bias = Array::zeros({padded(outputs)});
   if (sum.bias) backend({}).copy(*sum.bias, bias.narrow(0, 0, outputs));
   // The weights of taps before the first one that sees something, and behind the last one, need no room.
   Array weight = sum.weight.to(DType::f32);

@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/failure.h>

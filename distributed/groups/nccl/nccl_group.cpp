@@ -1,5 +1,5 @@
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/backend.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/forwarding_group.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>

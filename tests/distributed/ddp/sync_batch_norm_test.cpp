@@ -1,5 +1,5 @@
 #include <tandem/autograd/functions.h>
-#include <tandem/core/device/backend.h>
+#include <tandem/core/backend/backend.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>

@@ -5,10 +5,9 @@
 // written through it. Four-dimensional inputs and outputs of the spatial operations are channels last.
 #pragma once
 
-#include <tandem/core/base/shape.h>
-#include <tandem/core/device/device.h>
-#include <tandem/core/device/index_fault.h>
-#include <tandem/core/device/memory_stats.h>
+#include <tandem/core/array/device_memory.h>
+#include <tandem/core/backend/arguments.h>
+#include <tandem/core/backend/index_fault.h>
 #include <tandem/core/formulas/batch_norm.h>
 #include <tandem/core/formulas/class_loss.h>
 #include <tandem/core/formulas/functors.h>
@@ -28,46 +27,16 @@
 
 namespace tandem {
 
-// A back-end receives Arrays by reference. The room above this one defines Array (core/array/array.h), and
-// core/ops/norm.h and core/ops/attention.h define the arguments that hold several arrays.
-class Array;
-struct AttentionGradients;
-struct AttentionInputs;
-struct AttentionMask;
-struct BatchNormAffine;
-struct BatchNormLastRelu;
-struct BatchNormUpdate;
-struct DropoutKey;
-
-// The functions are grouped by what they do. core/device/backend_overrides.inc repeats them for the back-ends and names
-// the files that implement them.
-class Backend {
+// The functions are grouped by what they do. core/backend/backend_overrides.inc repeats them for the back-ends and
+// names the files that implement them.
+class Backend : public DeviceMemory {
  public:
-  virtual ~Backend() = default;
-
-  // --- Memory: where numbers lie, and the way to the host and back ---
-
-  // Memory that is aligned for every vector instruction. It comes from a cache: a block that was given back serves the
-  // next request of its size class.
-  virtual void* allocate(std::size_t bytes) = 0;
-  virtual void deallocate(void* data, std::size_t bytes) = 0;
-  virtual MemoryStats memory_stats() const = 0;
-
-  // Copies bytes between the host's memory and the device's, after all work that was started before. The copy is
-  // complete when the call returns.
-  virtual void upload(const void* host, void* data, std::size_t bytes) = 0;
-  virtual void download(const void* data, void* host, std::size_t bytes) = 0;
-  // Waits for all work that this thread started. Error when some of it failed.
-  virtual void synchronize() = 0;
-
   // --- Elements: each number of the output is computed from the numbers at the same place of the inputs ---
 
-  // All arrays of this group may have any strides. copy() converts between dtypes.
-  virtual void copy(const Array& from, const Array& to) = 0;
+  // All arrays of this group may have any strides.
   // y = the parts, one after the other along `dim`, converted to y's dtype. Returns false, and has done nothing, where
   // copying the parts one by one is as fast. y is row-major.
   virtual bool cat(std::span<const Array> parts, int dim, const Array& y) = 0;
-  virtual void fill(const Array& to, double value) = 0;
   virtual void map(const UnaryOp& op, const Array& x, const Array& y) = 0;
   virtual void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) = 0;
   virtual void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) = 0;
@@ -300,16 +269,8 @@ class Backend {
   virtual void write_rule(const UpdateRule& rule, void* to) = 0;
 };
 
-// The implementations, each in the room of its name: core/cpu/, and in builds with CUDA core/cuda/.
-Backend& cpu_backend();
-Backend& cuda_backend(int index);
-int cuda_device_count();  // 0 where there is no driver
-
 // The implementation for a device. This thread's calls go to that device from then on. Error when this build has no
 // implementation for it.
 Backend& backend(Device device);
-
-// For tests: lets something that behaves like a GPU stand in for Device::Kind::cuda.
-void set_cuda_backend(Backend& (*of_device)(int index), int (*device_count)());
 
 }  // namespace tandem
