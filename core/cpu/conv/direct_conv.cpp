@@ -1,4 +1,3 @@
-#include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/direct_conv.h>
 #include <tandem/core/cpu/conv/lanes.h>
 #include <tandem/core/cpu/conv/rotated.h>

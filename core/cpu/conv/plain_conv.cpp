@@ -1,4 +1,3 @@
-#include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/plain_conv.h>
 #include <tandem/core/device/backend.h>
 
