@@ -8,7 +8,7 @@
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/graph.h>
 #include <tandem/core/array/memory_order.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/device/recording.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/profile/profile.h>
 

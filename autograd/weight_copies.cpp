@@ -16,6 +16,9 @@ namespace tandem {
 namespace autograd {
 namespace {
 
+// That this thread is in, or 0.
+std::uint64_t recording_number() { return is_recording_graph() ? Recording::current()->number() : 0; }
+
 // A parameter, or a view of one, that keeps no memory alive.
 struct Weight {
   std::weak_ptr<Storage> storage;
