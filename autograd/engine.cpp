@@ -9,7 +9,7 @@
 #include <tandem/autograd/graph.h>
 #include <tandem/core/array/memory_order.h>
 #include <tandem/core/base/scope.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/device/recording.h>
 #include <tandem/core/ops.h>
 
 #include <map>

@@ -1,18 +1,18 @@
-// The 16-bit copies that a GPU reads of parameters in f32.
+// The 16-bit copies of parameters in f32 that operations read under an Autocast.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
+#include <tandem/core/base/annex.h>
 
 #include <optional>
 
-namespace tandem::autograd {
+namespace tandem {
+
+void add_autograd_annexes();  // as add_core_annexes()
+
+namespace autograd {
 
 // `value`, which shows the numbers of `parameter`, in `dtype`. It is dense in the order of `value`, if that is dense.
-//
-// On a GPU each conversion is a kernel, and a small network has more parameters than other work. So all parameters that
-// an Autocast needs are converted by one kernel, as soon as the first of them is needed. Which they are is known from
-// the last Autocast of the same thread that began with the same parameter. The copies live as long as the outermost
-// Autocast. A copy is made anew when its parameter has changed.
 Array low_weight(const Tensor& parameter, const Array& value, DType dtype);
 
 // `bias` for an operation on x, or nothing where it is undefined. The kernels of the CPU take a bias of any dtype.
@@ -27,4 +27,12 @@ class LowWeightScope {
   LowWeightScope& operator=(const LowWeightScope&) = delete;
 };
 
-}  // namespace tandem::autograd
+// Another way to make the copies that a GPU reads. low_weight() calls it under an Autocast of this thread.
+struct LowWeightCopies {
+  Array (*make)(const Tensor& parameter, const Array& value, DType dtype);  // as low_weight()
+  void (*end)();  // the outermost Autocast of this thread has ended
+};
+AnnexList<LowWeightCopies>& low_weight_copies();  // the first one is used
+
+}  // namespace autograd
+}  // namespace tandem

@@ -1,8 +1,6 @@
 #include <tandem/data/cifar.h>
 
 #include <tandem/core/ops.h>
-#include <tandem/data/download/archive.h>
-#include <tandem/data/download/download.h>
 
 #include <algorithm>
 #include <fstream>
@@ -20,7 +18,6 @@ constexpr std::int64_t side = 32, pixels = 3 * side * side;
 struct Layout {
   const char* folder;
   const char* archive;
-  const char* md5;
   std::int64_t classes;
   int label_bytes;  // how many bytes each label has; the last of them is the class
   std::vector<std::string> train, test;
@@ -30,24 +27,21 @@ const Layout& layout_of(Cifar::Version version) {
   static const Layout cifar10{
       "cifar-10-batches-bin",
       "cifar-10-binary.tar.gz",
-      "c32a1d4ab5d03f1284b67883e8d87530",
       10,
       1,
       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
       {"test_batch.bin"}};
-  static const Layout cifar100{
-      "cifar-100-binary", "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", 100, 2, {"train.bin"},
-      {"test.bin"}};
+  static const Layout cifar100{"cifar-100-binary", "cifar-100-binary.tar.gz", 100, 2, {"train.bin"}, {"test.bin"}};
   return version == Cifar::Version::cifar10 ? cifar10 : cifar100;
 }
 
+// Empty where the file is missing.
 fs::path find_file(const fs::path& folder, const Layout& layout, const std::string& name) {
   for (const fs::path& candidate : {folder / name, folder / layout.folder / name}) {
     std::error_code error;
     if (fs::exists(candidate, error)) return candidate;
   }
-  detail::fail("CIFAR folder ", folder.string(), " does not hold ", name, " (looked there and in ", layout.folder,
-               " below it); unpack ", layout.archive, " there, or call download_cifar");
+  return {};
 }
 
 std::string read_file(const fs::path& path) {
@@ -66,6 +60,9 @@ Cifar::Cifar(const fs::path& folder, Version version, Split split) {
   std::string all;
   for (const std::string& name : split == Split::train ? layout.train : layout.test) {
     const fs::path path = find_file(folder, layout, name);
+    TANDEM_CHECK(!path.empty(), "CIFAR folder ", folder.string(), " does not hold ", name, " (looked there and in ",
+                 layout.folder, " below it); unpack ", layout.archive,
+                 " there, or call download_cifar in a build with downloads");
     const std::string bytes = read_file(path);
     TANDEM_CHECK(!bytes.empty() && bytes.size() % record == 0, "CIFAR file ", path.string(), " has ", bytes.size(),
                  " bytes, which is not a number of samples of ", record,
@@ -84,6 +81,12 @@ Cifar::Cifar(const fs::path& folder, Version version, Split split) {
   }
   images_ = planes.channels_last();
   labels_ = Array::from(labels, {count});
+}
+
+bool Cifar::is_in(const fs::path& folder, Version version) {
+  const Layout& layout = layout_of(version);
+  const auto is_there = [&](const std::string& name) { return !find_file(folder, layout, name).empty(); };
+  return std::ranges::all_of(layout.train, is_there) && std::ranges::all_of(layout.test, is_there);
 }
 
 Sample Cifar::sample(std::int64_t index) const {
@@ -106,23 +109,6 @@ Cifar Cifar::to(Device device) const {
 
 Batch Cifar::gather(const Array& indices) const {
   return {ops::gather_normalized(images_, indices), ops::gather_rows(labels_, indices)};
-}
-
-void download_cifar(const fs::path& folder, Cifar::Version version, const CifarSource& source) {
-  const Layout& layout = layout_of(version);
-  const auto is_there = [&](const std::string& name) {
-    std::error_code error;
-    return fs::exists(folder / name, error) || fs::exists(folder / layout.folder / name, error);
-  };
-  const fs::path archive = folder / layout.archive;
-  const auto is_done = [&] {
-    return !is_half_unpacked(archive, folder) && std::ranges::all_of(layout.train, is_there) &&
-           std::ranges::all_of(layout.test, is_there);
-  };
-  if (is_done()) return;
-  download({source.base_url + layout.archive}, archive, source.md5.empty() ? layout.md5 : source.md5,
-           {.max_bytes = std::int64_t{1} << 30, .report = source.report});
-  extract_archive(archive, folder, is_done);
 }
 
 }  // namespace tandem::data

@@ -5,8 +5,6 @@
 #include <tandem/data/sample_dataset.h>
 
 #include <filesystem>
-#include <functional>
-#include <string>
 
 namespace tandem::data {
 
@@ -19,6 +17,8 @@ class Cifar : public SampleDataset {
   // cifar-10-batches-bin/data_batch_1.bin ... test_batch.bin, cifar-100-binary/train.bin, test.bin. Error when a file
   // is missing or not of the size that it must have, or a label is not a class.
   Cifar(const std::filesystem::path& folder, Version version, Split split);
+  // Whether `folder` holds all files of `version`.
+  static bool is_in(const std::filesystem::path& folder, Version version);
 
   std::int64_t size() const override { return labels_.dim(0); }
   std::int64_t classes() const { return classes_; }
@@ -39,16 +39,5 @@ class Cifar : public SampleDataset {
   Array images_, labels_;
   std::int64_t classes_;
 };
-
-struct CifarSource {
-  std::string base_url = "https://www.cs.toronto.edu/~kriz/";
-  std::string md5 = {};                                 // the archive's; empty: that of the official archive
-  std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
-};
-
-// Makes sure that `folder` holds the files of `version`. Downloads the archive into the folder and unpacks it, unless
-// the files are there. When several processes run on one host, one of them should call this function first.
-// DownloadError when the archive can't be downloaded.
-void download_cifar(const std::filesystem::path& folder, Cifar::Version version, const CifarSource& source = {});
 
 }  // namespace tandem::data

@@ -23,6 +23,7 @@
 #include <tandem/data/array_dataset.h>
 #include <tandem/data/cifar.h>
 #include <tandem/data/combine.h>
+#include <tandem/data/download_cifar.h>
 #include <tandem/data/find_mnist.h>
 #include <tandem/data/image_folder.h>
 #include <tandem/data/loader.h>

@@ -1,5 +1,5 @@
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/device/recording.h>
 #include <tandem/core/formulas/update_rules.h>
 #include <tandem/optim/fused_optimizer.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/backend/device_graph.h>
 
 #include <cstdint>
 #include <functional>

@@ -3,15 +3,13 @@
 
 #include <tandem/core/cpu/update_piece.h>
 #include <tandem/optim/fused_optimizer.h>
-#ifdef __CUDACC__
-#define TANDEM_RULES_ON_GPU
-#endif
-#ifdef TANDEM_RULES_ON_GPU
-#include <tandem/core/cuda/update.cuh>
-#endif
 
 #include <cstring>
 #include <type_traits>
+
+#if defined(__CUDACC__) && !defined(TANDEM_RULES_ON_GPU)
+#error "own_rule() makes no kernels here: include <tandem/optim/own_rule.cuh> first"
+#endif
 
 namespace tandem::optim {
 
@@ -23,8 +21,8 @@ inline namespace without_gpu {
 #endif
 
 // `rule` is a struct as core/formulas/update_rules.h describes them, with at most three kinds of state. The loop over
-// the numbers is compiled here, by the program's compiler and with its options. A GPU needs a file compiled by nvcc;
-// otherwise the step of a parameter on a GPU is an Error.
+// the numbers is compiled here, by the program's compiler and with its options. A GPU needs a file compiled by nvcc,
+// which includes optim/own_rule.cuh first; otherwise the step of a parameter on a GPU is an Error.
 template <class Rule>
 UpdateRule own_rule(const Rule& rule) {
   static_assert(std::is_trivially_copyable_v<Rule>, "a rule is copied to the device as bytes");
@@ -38,10 +36,7 @@ UpdateRule own_rule(const Rule& rule) {
     cpu::update_piece(*static_cast<const Rule*>(r), segment, begin, end);
   };
 #ifdef TANDEM_RULES_ON_GPU
-  own.launch = [](std::span<const UpdateSegment> segments, const void* r, const void* stored) {
-    cuda::update_by(segments, *static_cast<const Rule*>(r), stored);
-  };
-  own.write = [](const void* r, void* to) { cuda::write(*static_cast<const Rule*>(r), to); };
+  add_kernels<Rule>(own);
 #endif
   return own;
 }

@@ -1,8 +1,9 @@
 # The annexes of third_party/annexes.txt. -DTANDEM_ANNEXES=OFF leaves them all out: then the ground floor is built
 # alone.
 #
-# tandem_annexes(layer variable [function...]): takes the files of annexes out of the list in `variable` where they are to be left
-# out, and adds the source file that calls the functions of the others: add_LAYER_annexes() (core/base/annex.h).
+# tandem_annexes(layer variable [function...]): takes the files of annexes out of the list in `variable` where they are
+# to be left out, and adds the source file that calls the functions of the others, after those that are given:
+# add_LAYER_annexes() (core/base/annex.h).
 
 option(TANDEM_ANNEXES "Build the annexes, which stand beside the ground floor (third_party/annexes.txt)" ON)
 

@@ -21,7 +21,7 @@ foreach(layer ${layers})
 endforeach()
 # Except for the loops that a program compiles for a rule of its own (optim/own_rule.h).
 foreach(header core/cpu/update_piece.h core/cuda/update.cuh core/cuda/segments.cuh core/cuda/launch.cuh
-        core/cuda/runtime.h)
+        core/cuda/runtime.h optim/own_rule.cuh)
   cmake_path(GET header PARENT_PATH room)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${room})
 endforeach()

@@ -1,9 +1,10 @@
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
+#include <tandem/core/cuda/graph.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/core/cuda/upload.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/profile/profile_lanes.h>
 
 #include <array>
@@ -76,6 +77,9 @@ DeviceMemory& of_device(int index) {
 
 }  // namespace
 
-void add_cuda_backend() { device_kinds().add({Device::Kind::cuda, of_device, device_count}); }
+void add_cuda_backend() {
+  device_kinds().add({Device::Kind::cuda, of_device, device_count});
+  set_graph_recorder(cuda::record_graph);
+}
 
 }  // namespace tandem

@@ -1,11 +1,11 @@
 // This file uses cuDNN's API of functions and descriptors, not its newer API of operation graphs. The newer one pays
 // off where several operations are fused; for a convolution alone, the older one takes a fraction of the code. NVIDIA
 // advises against it, but all of cuDNN 9 has it.
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/cuda/cudnn.h>
 #include <tandem/core/cuda/fastest.h>
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <cudnn.h>

@@ -100,16 +100,12 @@ void CudaGraph::start() {
   executable_->launch(replay_stream_);
 }
 
-}  // namespace tandem::cuda
-
-namespace tandem {
-
-std::unique_ptr<DeviceGraph> record_cuda_graph(Device device, const std::function<void()>& work) {
-  auto graph = std::make_unique<cuda::CudaGraph>(device.index);
+std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work) {
+  auto graph = std::make_unique<CudaGraph>(device.index);
   graph->begin_capture();
   work();
   graph->end_capture();
   return graph;
 }
 
-}  // namespace tandem
+}  // namespace tandem::cuda

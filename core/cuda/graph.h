@@ -2,9 +2,9 @@
 // https://docs.nvidia.com/cuda/cuda-c-programming-guide/, "CUDA Graphs"
 #pragma once
 
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/device/caching_allocator.h>
-#include <tandem/core/device/device_graph.h>
 
 #include <exception>
 #include <memory>
@@ -61,5 +61,8 @@ class CudaGraph final : public DeviceGraph {
   CachingAllocator::Pool pool_ = 0;
   const std::shared_ptr<ExecutableGraph> executable_ = std::make_shared<ExecutableGraph>();
 };
+
+// The GraphRecorder of GPUs.
+std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work);
 
 }  // namespace tandem::cuda

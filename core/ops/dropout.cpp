@@ -1,5 +1,5 @@
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/device/recording.h>
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/random/random.h>
 
@@ -11,21 +11,22 @@ namespace tandem::ops {
 
 DropoutKey draw_dropout_key(Device device) {
   const std::uint64_t number = default_generator().next_u64();
-  if (device.is_cpu() || !is_recording_graph()) return {number};
+  Recording* const recording = Recording::current();
+  if (device.is_cpu() || !recording) return {number};
   // The keys of this recording, by the numbers that were drawn. The graph keeps their arrays.
   struct Recorded {
     std::uint64_t recording = 0;
     std::unordered_map<std::uint64_t, std::weak_ptr<Array>> keys;
   };
   thread_local Recorded recorded;
-  if (recorded.recording != recording_number()) recorded = {recording_number(), {}};
+  if (recorded.recording != recording->number()) recorded = {recording->number(), {}};
   auto& known = recorded.keys[number];
   if (const auto stored = known.lock()) return {number, *stored};
   constexpr std::size_t bytes = sizeof(std::uint64_t);
-  const auto memory = std::make_shared<Storage>(allocate_in_graph(bytes), bytes, device, [] {});  // the graph's
+  const auto memory = std::make_shared<Storage>(recording->allocate(bytes), bytes, device, [] {});  // the graph's
   const auto stored = std::make_shared<Array>(memory, Shape{2}, Strides{1}, 0, DType::i32);
   known = stored;
-  before_replay([stored, next = std::optional(number)]() mutable {
+  recording->before_replay([stored, next = std::optional(number)]() mutable {
     backend(stored->device()).write_dropout_key(next ? *next : default_generator().next_u64(), *stored);
     next.reset();
   });

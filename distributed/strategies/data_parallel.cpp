@@ -1,8 +1,8 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/strategies/data_parallel.h>

@@ -1,5 +1,5 @@
 // Every raw operation on the GPU gives what it gives on the CPU.
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

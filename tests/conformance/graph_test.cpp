@@ -2,7 +2,7 @@
 // recorded.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/gather_into.h>
 #include <tandem/core/random/random.h>

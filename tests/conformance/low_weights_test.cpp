@@ -2,7 +2,7 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

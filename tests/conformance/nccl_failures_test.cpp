@@ -1,5 +1,5 @@
 // What goes wrong in a group over NCCL: the rank that left, hung or never came is named on all others, in time.
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
 

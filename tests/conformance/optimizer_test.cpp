@@ -1,7 +1,7 @@
 // Optimizer steps over many segments, and norms of them.
 #include <tandem/core/backend/backend.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/device/device.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>

@@ -1,4 +1,6 @@
 // A program's own rule on a GPU, in a file that nvcc compiles. The emulated GPU takes it from emulation/own_rule.cpp.
+#include <tandem/optim/own_rule.cuh>
+
 #include <gtest/gtest.h>
 
 #include "../../apps/examples/lion.h"

@@ -1,6 +1,6 @@
 // DeepLabV3 on a GPU: its whole training step is recorded, dropout included.
 #include <tandem/autograd/functions.h>
-#include <tandem/core/device/device_graph.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>

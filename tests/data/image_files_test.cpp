@@ -2,6 +2,7 @@
 #include <tandem/data/cifar.h>
 #include <tandem/data/download/archive.h>
 #include <tandem/data/download/download.h>
+#include <tandem/data/download_cifar.h>
 #include <tandem/data/image_folder.h>
 #include <tandem/data/images/image.h>
 #include <tandem/data/images/image_file.h>
@@ -452,7 +453,7 @@ TEST(Cifar, ReadsTheBinaryVersion) {
 TEST(Cifar, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   const auto open = [&] { Cifar(folder.path(), Cifar::Version::cifar10, Split::test); };
-  EXPECT_ERROR(open(), "does not hold test_batch.bin");
+  EXPECT_ERROR(open(), "does not hold test_batch.bin", "unpack cifar-10-binary.tar.gz there");
   write_bytes(folder / "test_batch.bin", cifar_file(2, 1) + "x");
   EXPECT_ERROR(open(), "test_batch.bin has 6147 bytes");
   std::string bytes = cifar_file(2, 1);

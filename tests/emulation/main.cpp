@@ -1,6 +1,4 @@
 // Runs the conformance tests with the emulated GPU in place of a real one.
-#include <tandem/core/cuda/cuda_backend.h>
-#include <tandem/core/device/device_graph.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <gtest/gtest.h>
@@ -13,6 +11,5 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
   tandem::add_cuda_backend();
-  tandem::set_graph_recorder(tandem::record_cuda_graph);
   return RUN_ALL_TESTS();
 }

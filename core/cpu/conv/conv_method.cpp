@@ -1,5 +1,6 @@
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/cpu/conv/conv_method.h>
+#include <tandem/core/cpu/conv/plain_conv.h>
 
 namespace tandem::cpu {
 
@@ -34,10 +35,17 @@ ConvLayer ConvLayer::of(ConvPass other) const {
   return layer;
 }
 
+AnnexList<FastConvMethod>& fast_conv_methods() {
+  static AnnexList<FastConvMethod> methods(add_core_annexes);
+  return methods;
+}
+
 ConvChoice choose_conv_method(const ConvLayer& layer) {
+  auto methods = fast_conv_methods().entries();
+  methods.push_back({"PlainConv", make_conv_method<PlainConv>});
   std::string why_no_other;
-  for (const MakeConvMethod make : conv_methods()) {
-    auto method = make(layer);
+  for (const FastConvMethod& each : methods) {
+    auto method = each.make(layer);
     if (method->pays()) {
       std::string note = method->name() + why_no_other;
       return {std::move(method), std::move(note)};
@@ -45,6 +53,30 @@ ConvChoice choose_conv_method(const ConvLayer& layer) {
     if (const std::string why = method->why_not(); !why.empty()) why_no_other += "; " + why;
   }
   return {};
+}
+
+ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays) {
+  const auto read = [&](const Array& a) { return a.defined() ? a.to(dtype) : a; };
+  const auto is_ready = [&](const Array& a) { return !a.defined() || a.dtype() == dtype; };
+  const auto image = [&](const Array& a) { return is_ready(a) ? a : Array::empty_channels_last(a.shape(), dtype); };
+  const auto weight = [&](const Array& a) { return is_ready(a) ? a : Array::empty(a.shape(), dtype); };
+  ConvArrays made{.x = read(arrays.x), .weight = read(arrays.weight)};
+  if (arrays.bias) made.bias = read(*arrays.bias);
+  made.y = pass == ConvPass::outputs ? image(arrays.y) : read(arrays.y);
+  made.grad_x = image(arrays.grad_x);
+  made.grad_weight = weight(arrays.grad_weight);
+  if (arrays.grad_bias) made.grad_bias = weight(*arrays.grad_bias);
+  return made;
+}
+
+void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to) {
+  const auto copy = [](const Array& a, const Array& b) {
+    if (a.defined() && a.dtype() != b.dtype()) backend({}).copy(a, b);
+  };
+  if (pass == ConvPass::outputs) copy(from.y, to.y);
+  copy(from.grad_x, to.grad_x);
+  copy(from.grad_weight, to.grad_weight);
+  if (to.grad_bias) copy(*from.grad_bias, *to.grad_bias);
 }
 
 void sum_bias(const ConvArrays& arrays) {

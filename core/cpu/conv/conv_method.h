@@ -1,5 +1,5 @@
-// ConvMethod: one way to compute a convolution or its gradients. conv_methods.cpp lists the methods of the build, and
-// conv2d.cpp takes the first one of the list that pays.
+// ConvMethod: one way to compute a convolution or its gradients. Annexes add methods to a list (conv_methods.cpp), and
+// PlainConv comes last. conv2d.cpp takes the first method that pays.
 //
 // What pays is a pure function of the layer, the instructions of the processor and math_mode(). It does not look at the
 // clock, nor at the number of processes: W processes with B / W images each must compute as one process with B images
@@ -7,11 +7,11 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/base/annex.h>
 #include <tandem/core/formulas/window.h>
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 namespace tandem::cpu {
@@ -74,10 +74,18 @@ class ConvMethod {
   const ConvLayer layer_;
 };
 
-// Makes each method of the build for a layer, in the order in which they are tried. The last one computes every layer
-// and pass but both_gradients.
-using MakeConvMethod = std::unique_ptr<ConvMethod> (*)(const ConvLayer&);
-std::span<const MakeConvMethod> conv_methods();
+// A method that is faster than PlainConv for some layers.
+struct FastConvMethod {
+  const char* name;  // of its class
+  std::unique_ptr<ConvMethod> (*make)(const ConvLayer&);
+};
+// The methods that are tried before PlainConv, in this order.
+AnnexList<FastConvMethod>& fast_conv_methods();
+
+template <class Method>
+std::unique_ptr<ConvMethod> make_conv_method(const ConvLayer& layer) {
+  return std::make_unique<Method>(layer);
+}
 
 // The first method that pays, and what a trace says of the choice. There is none where no method computes both
 // gradients at once.
@@ -86,6 +94,11 @@ struct ConvChoice {
   std::string note;
 };
 ConvChoice choose_conv_method(const ConvLayer& layer);
+
+// The arrays of a pass in `dtype`: what is read is converted, and what is written gets memory of its own, unless it has
+// that dtype. copy_results() copies what was written there back.
+ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays);
+void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to);
 
 // Sums the outputs' gradient over all pixels, where the gradient of a bias is wanted.
 void sum_bias(const ConvArrays& arrays);

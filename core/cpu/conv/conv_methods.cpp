@@ -1,5 +1,4 @@
-// The methods of this build, in the order in which they are tried. A build with plain_conv.h alone computes everything,
-// only slower.
+// The methods that are tried before PlainConv, in this order.
 #include <tandem/core/cpu/conv/conv_method.h>
 #include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/cook_toom_conv.h>
@@ -7,34 +6,22 @@
 #include <tandem/core/cpu/conv/direct_conv.h>
 #include <tandem/core/cpu/conv/one_channel_conv.h>
 #include <tandem/core/cpu/conv/onednn_conv.h>
-#include <tandem/core/cpu/conv/plain_conv.h>
 #include <tandem/core/cpu/conv/tap_conv.h>
 
-namespace tandem::cpu {
+namespace tandem {
 
-namespace {
-
-template <class Method>
-std::unique_ptr<ConvMethod> make(const ConvLayer& layer) {
-  return std::make_unique<Method>(layer);
+void add_fast_conv_methods() {
+  using namespace cpu;
+  AnnexList<FastConvMethod>& methods = fast_conv_methods();
+  // These read and write 16-bit images themselves.
+  methods.add({"CookToomConv", make_conv_method<CookToomConv>});
+  methods.add({"OneChannelConv", make_conv_method<OneChannelConv>});
+  methods.add({"DepthwiseConv", make_conv_method<DepthwiseConv>});
+  // The methods below see a layer in f32 where that is faster than 16 bits.
+  methods.add({"ConvertedConv", make_conv_method<ConvertedConv>});
+  methods.add({"DirectConv", make_conv_method<DirectConv>});
+  methods.add({"OneDnnConv", make_onednn_conv});
+  methods.add({"TapConv", make_conv_method<TapConv>});
 }
 
-}  // namespace
-
-std::span<const MakeConvMethod> conv_methods() {
-  static constexpr MakeConvMethod methods[] = {
-      // These read and write 16-bit images themselves.
-      make<CookToomConv>,
-      make<OneChannelConv>,
-      make<DepthwiseConv>,
-      // The methods below see a layer in f32 where that is faster than 16 bits.
-      make<ConvertedConv>,
-      make<DirectConv>,
-      make_onednn_conv,
-      make<TapConv>,
-      make<PlainConv>,
-  };
-  return methods;
-}
-
-}  // namespace tandem::cpu
+}  // namespace tandem

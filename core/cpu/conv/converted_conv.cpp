@@ -23,30 +23,6 @@ DType kernel_dtype(const ConvLayer& layer) {
   return pays || !onednn::has_avx512() ? DType::f32 : DType::bf16;
 }
 
-ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays) {
-  const auto read = [&](const Array& a) { return a.defined() ? a.to(dtype) : a; };
-  const auto is_ready = [&](const Array& a) { return !a.defined() || a.dtype() == dtype; };
-  const auto image = [&](const Array& a) { return is_ready(a) ? a : Array::empty_channels_last(a.shape(), dtype); };
-  const auto weight = [&](const Array& a) { return is_ready(a) ? a : Array::empty(a.shape(), dtype); };
-  ConvArrays made{.x = read(arrays.x), .weight = read(arrays.weight)};
-  if (arrays.bias) made.bias = read(*arrays.bias);
-  made.y = pass == ConvPass::outputs ? image(arrays.y) : read(arrays.y);
-  made.grad_x = image(arrays.grad_x);
-  made.grad_weight = weight(arrays.grad_weight);
-  if (arrays.grad_bias) made.grad_bias = weight(*arrays.grad_bias);
-  return made;
-}
-
-void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to) {
-  const auto copy = [](const Array& a, const Array& b) {
-    if (a.defined() && a.dtype() != b.dtype()) backend({}).copy(a, b);
-  };
-  if (pass == ConvPass::outputs) copy(from.y, to.y);
-  copy(from.grad_x, to.grad_x);
-  copy(from.grad_weight, to.grad_weight);
-  if (to.grad_bias) copy(*from.grad_bias, *to.grad_bias);
-}
-
 ConvertedConv::ConvertedConv(const ConvLayer& layer) : ConvMethod(layer) {
   const auto sums_are_wrong = [&] {
     return layer.pass == ConvPass::weight_gradient && layer.dtype == DType::bf16 && !TapConv(layer).beats_onednn() &&

@@ -9,11 +9,6 @@ namespace tandem::cpu {
 // is faster. Methods that read 16-bit images themselves need no conversion, but compare themselves with these kernels.
 DType kernel_dtype(const ConvLayer& layer);
 
-// The arrays of a pass in `dtype`: what is read is converted, and what is written gets memory of its own, unless it has
-// that dtype. copy_results() copies what was written there back.
-ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays);
-void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to);
-
 class ConvertedConv final : public ConvMethod {
  public:
   explicit ConvertedConv(const ConvLayer& layer);

@@ -1,5 +1,4 @@
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/direct_conv.h>
 #include <tandem/core/cpu/conv/lanes.h>
 #include <tandem/core/cpu/conv/rotated.h>

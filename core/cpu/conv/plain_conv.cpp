@@ -1,5 +1,4 @@
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/cpu/conv/converted_conv.h>
 #include <tandem/core/cpu/conv/plain_conv.h>
 
 #include <Eigen/Core>

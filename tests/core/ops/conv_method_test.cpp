@@ -9,6 +9,7 @@
 #include <omp.h>
 
 #include <string>
+#include <vector>
 
 namespace tandem {
 namespace {
@@ -20,6 +21,13 @@ const char *const tiles = "tiles of F", *const one_channel = "tiles of F(4, 5) a
                   *const depthwise = "sums along rows, for a kernel for each channel",
                   *const direct = "sums of rows, for few outputs", *const onednn = "oneDNN",
                   *const taps = "a product for each tap", *const plain = "product with windows";
+
+TEST(ConvMethod, TheFastOnesAreTriedInThisOrder) {
+  std::vector<std::string> names;
+  for (const cpu::FastConvMethod& method : cpu::fast_conv_methods().entries()) names.push_back(method.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"CookToomConv", "OneChannelConv", "DepthwiseConv", "ConvertedConv",
+                                             "DirectConv", "OneDnnConv", "TapConv"}));
+}
 
 // Layers whose methods are the same for every instruction set.
 TEST(ConvMethod, EachLayerHasItsOwn) {

@@ -1,0 +1,74 @@
+#include <tandem/core/backend/backend.h>
+#include <tandem/core/backend/device_graph.h>
+#include <tandem/core/base/annex.h>
+#include <tandem/core/base/check.h>
+
+#include <utility>
+
+namespace tandem {
+
+namespace {
+
+GraphRecorder recorder = nullptr;
+thread_local std::uint64_t recordings = 0;  // so far
+thread_local std::uint64_t replays = 0;
+constexpr std::size_t memory_bytes = 64 * 1024;
+
+struct GraphRecording final : Recording {
+  explicit GraphRecording(Device device) : device(device) { ++recordings; }
+  ~GraphRecording() {
+    if (memory) backend(device).deallocate(memory, memory_bytes);
+  }
+
+  std::uint64_t number() const override { return recordings; }
+  void before_replay(std::function<void()> work) override { before.push_back(std::move(work)); }
+  void* allocate(std::size_t bytes) override {
+    const std::size_t rounded = (bytes + 15) / 16 * 16;
+    TANDEM_CHECK(rounded <= memory_bytes - memory_used, "Recording::allocate: a recorded step has no more than ",
+                 memory_bytes, " bytes for what each replay draws anew");
+    return memory + std::exchange(memory_used, memory_used + rounded);
+  }
+
+  const Device device;
+  std::vector<std::function<void()>> before;
+  char* memory = nullptr;
+  std::size_t memory_used = 0;
+};
+
+}  // namespace
+
+DeviceGraph::~DeviceGraph() {
+  try {
+    if (memory_) backend(device_).deallocate(memory_, memory_bytes);
+  } catch (const std::exception&) {  // a GPU that has failed: its memory is lost
+  }
+}
+
+void DeviceGraph::replay() {
+  ++replays;
+  for (const auto& work : before_) work();
+  start();
+}
+
+std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work) {
+  TANDEM_CHECK(!device.is_cpu(), "the cpu device records no graphs");
+  add_core_annexes();
+  TANDEM_CHECK(recorder, device, ": this build has no CUDA back-end (cmake --preset cuda)");
+  TANDEM_CHECK(!is_recording_graph(), "record_graph: this thread is recording a graph already");
+  GraphRecording recording(device);
+  // The first memory of a recording: nothing that is recorded has used it.
+  auto graph = recorder(device, [&] {
+    recording.memory = static_cast<char*>(backend(device).allocate(memory_bytes));
+    work();
+  });
+  graph->before_ = std::exchange(recording.before, {});
+  graph->device_ = device;
+  graph->memory_ = std::exchange(recording.memory, nullptr);
+  return graph;
+}
+
+std::uint64_t replays_so_far() { return replays; }
+
+void set_graph_recorder(GraphRecorder given) { recorder = given; }
+
+}  // namespace tandem
