@@ -1,8 +1,8 @@
 #include <tandem/data/find_mnist.h>
 
 #include <tandem/core/base/check.h>
-#include <tandem/data/download/download.h>
-#include <tandem/data/idx.h>
+#include <tandem/data/annexes.h>
+#include <tandem/data/cache_folder.h>
 
 #include <fmt/format.h>
 
@@ -16,47 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
-                                 "t10k-labels-idx1-ubyte"};
-const std::vector<std::string> mnist_md5 = {"f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
-                                            "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"};
-const std::vector<std::string> mnist_mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/",
-                                                "http://yann.lecun.com/exdb/mnist/"};
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
 }
 
-bool holds(const fs::path& folder, const std::string& name) {
-  std::error_code error;
-  return fs::exists(folder / name, error) || fs::exists(folder / (name + ".gz"), error);
-}
-
 bool holds_all(const fs::path& folder) {
-  return std::all_of(std::begin(names), std::end(names), [&](const char* name) { return holds(folder, name); });
-}
-
-void download_all(const MnistSource& source, const fs::path& folder) {
-  const auto& mirrors = source.mirrors.empty() ? mnist_mirrors : source.mirrors;
-  const auto& md5 = source.md5.empty() ? mnist_md5 : source.md5;
-  TANDEM_CHECK(md5.size() == std::size(names), "find_mnist: expected ", std::size(names), " MD5 sums, got ",
-               md5.size());
-  DownloadOptions options;
-  options.report = source.report;
-  options.max_bytes = std::int64_t{64} << 20;
-  options.connect_timeout = std::chrono::seconds(5);  // without a network, the sample comes after 10 s
-  options.total_timeout = std::chrono::hours(1);
-  for (std::size_t i = 0; i < md5.size(); ++i) {
-    const std::string name = names[i];
-    if (holds(folder, name)) continue;
-    std::vector<std::string> urls;
-    for (const auto& mirror : mirrors) urls.push_back(mirror + name + ".gz");
-    download(urls, folder / (name + ".gz"), md5[i], options);
-    // The files are stored unpacked. To unpack the images at every start would take a process longer than the rest of
-    // its start.
-    write_idx(folder / name, read_idx(folder / (name + ".gz")));
-  }
+  return std::ranges::all_of(mnist_files, [&](const char* name) { return holds_mnist_file(folder, name); });
 }
 
 // The folder of the bundled sample: beside the installed program if it is there, otherwise in the source tree.
@@ -87,6 +53,16 @@ MnistFolder sample(const std::string& reason, double seconds) {
 
 }  // namespace
 
+bool holds_mnist_file(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  return fs::exists(folder / name, error) || fs::exists(folder / (name + ".gz"), error);
+}
+
+AnnexList<MnistDownload>& mnist_downloads() {
+  static AnnexList<MnistDownload> downloads(add_data_annexes);
+  return downloads;
+}
+
 MnistFolder find_mnist(const MnistSource& source) {
   if (!source.data.empty()) return {source.data, false, ""};
   if (const std::string data = environment("TANDEM_DATA"); !data.empty()) return {data, false, ""};
@@ -94,12 +70,12 @@ MnistFolder find_mnist(const MnistSource& source) {
   if (holds_all(folder)) return {folder, false, ""};
 
   const auto start = std::chrono::steady_clock::now();
-  try {
-    download_all(source, folder);
-  } catch (const DownloadError& error) {
-    return sample(error.what(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  std::string reason = "This build has no downloads.";
+  for (const MnistDownload download : mnist_downloads().entries()) {
+    reason = download(source, folder);
+    if (reason.empty()) return {folder, false, "MNIST was downloaded into " + folder.string()};
   }
-  return {folder, false, "MNIST was downloaded into " + folder.string()};
+  return sample(reason, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 }  // namespace tandem::data

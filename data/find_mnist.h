@@ -1,5 +1,8 @@
-// Finds the MNIST files: in a given folder, in the cache, by a download, or in the bundled sample.
+// Finds the MNIST files: in a given folder, in the cache, by a download where this build has them, or in the
+// bundled sample.
 #pragma once
+
+#include <tandem/core/base/annex.h>
 
 #include <filesystem>
 #include <functional>
@@ -29,5 +32,14 @@ struct MnistSource {
 // can be reached, the folder is the sample that comes with Tandem ($TANDEM_SAMPLE, or its place in the source tree).
 // When several processes run on one host, one of them should call this function first.
 MnistFolder find_mnist(const MnistSource& source = {});
+
+// Downloads the missing files into `folder`. Returns "", or the reason why there is no MNIST. An annex adds one.
+using MnistDownload = std::string (*)(const MnistSource& source, const std::filesystem::path& folder);
+AnnexList<MnistDownload>& mnist_downloads();
+
+inline constexpr const char* mnist_files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                              "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+// Whether the file is there, as it is or with .gz behind its name.
+bool holds_mnist_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace tandem::data

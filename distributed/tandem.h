@@ -36,13 +36,14 @@
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/program.h>
+#include <tandem/distributed/job/shared_data.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/launch/spawn.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/training/checkpoint.h>
-#include <tandem/distributed/training/shared_data.h>
+#include <tandem/distributed/training/same_samples.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/distributed/training/training_options.h>
 #include <tandem/nn/activations.h>

@@ -1,11 +1,12 @@
 # The annexes of third_party/annexes.txt. -DTANDEM_ANNEXES=OFF leaves them all out: then the ground floor is built
 # alone.
 #
+# tandem_lay_out_headers(layer...): the folder of the build where <tandem/core/array/array.h> is found, as after
+# installation. <tandem/tandem.h> includes most of them.
+#
 # tandem_annexes(layer variable [function...]): takes the files of annexes out of the list in `variable` where they are
 # to be left out, and adds the source file that calls the functions of the others, after those that are given:
 # add_LAYER_annexes() (core/base/annex.h).
-
-option(TANDEM_ANNEXES "Build the annexes, which stand beside the ground floor (third_party/annexes.txt)" ON)
 
 set(annexes ${CMAKE_CURRENT_LIST_DIR}/annexes.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${annexes})
@@ -22,8 +23,7 @@ function(tandem_annexes layer variable)
     string(REGEX MATCH "^([^ ]+) +([^ ]+) +" unused "${annex}")
     set(files ${CMAKE_MATCH_1})
     set(function ${CMAKE_MATCH_2})
-    string(REPLACE "." "[.]" pattern ${files})
-    string(REPLACE "*" ".*" pattern ${pattern})
+    tandem_annex_pattern(${files} pattern)
     if(NOT TANDEM_ANNEXES)
       list(FILTER ${variable} EXCLUDE REGEX "/${pattern}$")
     endif()
@@ -51,4 +51,59 @@ ${calls}    return true;
 }  // namespace tandem
 ")
   set(${variable} ${${variable}} ${source} PARENT_SCOPE)
+endfunction()
+
+function(tandem_lay_out_headers)
+  set(folder ${PROJECT_BINARY_DIR}/include/tandem)
+  set(umbrella ${PROJECT_SOURCE_DIR}/distributed/tandem.h)
+  file(MAKE_DIRECTORY ${folder})
+  if(TANDEM_ANNEXES)
+    foreach(layer ${ARGN})
+      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${layer} ${folder}/${layer} SYMBOLIC)
+    endforeach()
+    file(CREATE_LINK ${umbrella} ${folder}/tandem.h SYMBOLIC)
+    return()
+  endif()
+  # Header by header: those of annexes say that they are left out, and the umbrella does not include them.
+  file(READ ${umbrella} text)
+  foreach(layer ${ARGN})
+    file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+         ${PROJECT_SOURCE_DIR}/${layer}/*.h ${PROJECT_SOURCE_DIR}/${layer}/*.inc)
+    foreach(header ${headers})
+      tandem_annex_of(${header} annex)
+      get_filename_component(room ${folder}/${header} DIRECTORY)
+      file(MAKE_DIRECTORY ${room})
+      if(annex)
+        file(CONFIGURE OUTPUT ${folder}/${header} @ONLY CONTENT
+          "#error <tandem/${header}> is in an annex, which this build leaves out: ${annex} (-DTANDEM_ANNEXES=ON)\n")
+        string(REPLACE "#include <tandem/${header}>\n" "" text "${text}")
+      else()
+        file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${header} ${folder}/${header} SYMBOLIC)
+      endif()
+    endforeach()
+  endforeach()
+  file(CONFIGURE OUTPUT ${folder}/tandem.h @ONLY CONTENT "${text}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${umbrella})
+endfunction()
+
+# Sets `variable` to what annexes.txt says of the annex that `file`, a path from the repository's root, is in; "" for
+# the ground floor.
+function(tandem_annex_of file variable)
+  foreach(annex ${tandem_annexes})
+    string(REGEX MATCH "^([^ ]+) +[^ ]+ +(.*)$" unused "${annex}")
+    set(what "${CMAKE_MATCH_2}")
+    tandem_annex_pattern(${CMAKE_MATCH_1} pattern)
+    if(file MATCHES "^${pattern}$")
+      set(${variable} "${what}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  set(${variable} "" PARENT_SCOPE)
+endfunction()
+
+# Sets `variable` to a pattern of annexes.txt as a regular expression.
+function(tandem_annex_pattern glob variable)
+  string(REPLACE "." "[.]" pattern ${glob})
+  string(REPLACE "*" ".*" pattern ${pattern})
+  set(${variable} ${pattern} PARENT_SCOPE)
 endfunction()

@@ -300,26 +300,6 @@ std::string Checksum::found_in(const fs::path& path) const {
 
 std::string md5_of(const fs::path& path) { return digest_of(path, EVP_md5()); }
 
-fs::path cache_folder(const std::string& name) {
-  const auto environment = [](const char* variable) {
-    const char* const value = std::getenv(variable);
-    return std::string(value != nullptr ? value : "");
-  };
-  fs::path base = environment("XDG_CACHE_HOME");
-  // The XDG specification says that a relative path is to be ignored.
-  if (base.is_relative()) {
-    std::string home = environment("HOME");
-    if (home.empty()) {
-      const passwd* user = ::getpwuid(::getuid());
-      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr, "no home folder to keep the downloaded ", name,
-                   " files in; set HOME, or give their folder");
-      home = user->pw_dir;
-    }
-    base = fs::path(home) / ".cache";
-  }
-  return base / "tandem" / name;
-}
-
 void download(const std::vector<std::string>& urls, const fs::path& destination, const Checksum& checksum,
               const DownloadOptions& options) {
   const auto is_there = [&] {

@@ -59,7 +59,4 @@ void download(const std::vector<std::string>& urls, const std::filesystem::path&
 // The MD5 of a file's bytes, as 32 lower-case hexadecimal digits.
 std::string md5_of(const std::filesystem::path& path);
 
-// The folder of the user's downloads: $XDG_CACHE_HOME/tandem/NAME, or ~/.cache/tandem/NAME.
-std::filesystem::path cache_folder(const std::string& name);
-
 }  // namespace tandem::data

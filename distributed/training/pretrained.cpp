@@ -1,3 +1,4 @@
+#include <tandem/data/cache_folder.h>
 #include <tandem/data/download/download.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/training/pretrained.h>

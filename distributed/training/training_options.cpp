@@ -4,6 +4,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/job/core_division.h>
+#include <tandem/distributed/job/shared_data.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/network_interface.h>
@@ -11,7 +12,6 @@
 #include <tandem/distributed/training/option_rules.h>
 #include <tandem/distributed/training/profile_window.h>
 #include <tandem/distributed/training/program_end.h>
-#include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/training_options.h>
 
 #include <omp.h>

@@ -2,8 +2,8 @@
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
+#include <tandem/distributed/job/shared_data.h>
 #include <tandem/distributed/training/checkpoint.h>
-#include <tandem/distributed/training/shared_data.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>

@@ -1,4 +1,4 @@
-#include <tandem/distributed/training/shared_data.h>
+#include <tandem/distributed/training/same_samples.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
