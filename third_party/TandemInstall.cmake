@@ -6,22 +6,36 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tandem)
 
-install(TARGETS tandemrun mnist_ddp voc_ddp RUNTIME)
+if(TANDEM_ANNEXES)
+  install(TARGETS tandemrun mnist_ddp voc_ddp RUNTIME)
+else()
+  install(TARGETS tandemrun RUNTIME)
+endif()
 install(DIRECTORY data/sample/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem/sample)
 install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tandem RENAME copyright)
-install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+# As tandem_lay_out_headers() has laid them out.
+set(headers ${PROJECT_BINARY_DIR}/include/tandem)
+if(TANDEM_ANNEXES)
+  set(headers ${PROJECT_SOURCE_DIR})
+  install(FILES distributed/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+else()
+  install(FILES ${headers}/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
+endif()
 foreach(layer ${layers})
   # The back-ends' headers are for the back-ends.
-  install(DIRECTORY ${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem FILES_MATCHING PATTERN *.h
+  install(DIRECTORY ${headers}/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem FILES_MATCHING PATTERN *.h
           PATTERN sample EXCLUDE PATTERN core/cpu EXCLUDE PATTERN core/cuda EXCLUDE
           PATTERN groups/nccl EXCLUDE PATTERN mpi_process.h EXCLUDE PATTERN tandem.h EXCLUDE)
   list(APPEND layer_targets tandem_${layer})
   set_target_properties(tandem_${layer} PROPERTIES EXPORT_NAME ${layer})
 endforeach()
 # Except for the loops that a program compiles for a rule of its own (optim/own_rule.h).
-foreach(header core/cpu/update_piece.h core/cuda/update.cuh core/cuda/segments.cuh core/cuda/launch.cuh
-        core/cuda/runtime.h optim/own_rule.cuh)
+set(kernels core/cuda/update.cuh core/cuda/segments.cuh core/cuda/launch.cuh core/cuda/runtime.h optim/own_rule.cuh)
+if(NOT TANDEM_ANNEXES)
+  set(kernels "")
+endif()
+foreach(header core/cpu/update_piece.h ${kernels})
   cmake_path(GET header PARENT_PATH room)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${room})
 endforeach()
