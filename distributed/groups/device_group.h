@@ -10,8 +10,9 @@
 
 namespace tandem::distributed {
 
-// Returns a group whose operations on arrays of `device` go from GPU to GPU, and all others over `host`. Collective over
-// the ranks of `host`. `job_rank` is this process's rank in the whole job. `observers` observe the operations on the GPU.
+// Returns a group whose operations on arrays of `device` go from GPU to GPU, and all others over `host`. Collective
+// over the ranks of `host`. `job_rank` is this process's rank in the whole job. `observers` observe the operations on
+// the GPU.
 using MakeDeviceGroup = std::function<std::shared_ptr<ProcessGroup>(std::shared_ptr<ProcessGroup> host, Device device,
                                                                     int job_rank, const Observers& observers)>;
 // The first is used.
