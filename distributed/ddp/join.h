@@ -48,8 +48,8 @@ class JoinRounds final : public StepRounds {
   }
 
   // The results of the last round:
-  Step step() const { return step_; }          // the step of the ranks that have data
-  int active() const { return active_; }       // the number of ranks that have data
+  Step step() const { return step_; }     // the step of the ranks that have data
+  int active() const { return active_; }  // the number of ranks that have data
   // The rank whose model counts at the end: the highest of the ranks that had data in the last round with any data.
   int lead() const override { return lead_; }
   // Error if some ranks have data and others have none.
