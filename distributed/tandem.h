@@ -31,6 +31,7 @@
 #include <tandem/data/sampler.h>
 #include <tandem/data/transforms.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/job/failure_report.h>

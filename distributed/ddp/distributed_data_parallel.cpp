@@ -65,18 +65,15 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
 // often: what it computes in training does not depend on its running statistics. So these are copied when training has
 // ended and somebody is about to read them. The numbers are the same, and no step has a message for them. Any other
 // buffer might be read in training, and is copied before every forward pass of training, except inside no_sync, where
-// nothing is sent. Inside join() the rank whose buffers count may change with every step, so they are copied every
+// nothing is sent. With StepRounds the rank whose buffers count may change with every step, so they are copied every
 // time.
 void DistributedDataParallel::begin_forward() {
   const bool training = model_.is_training();
   if (training && grad_enabled()) {
     reducer_->begin_forward();
-    if (join_ && join_->options().throw_on_early_termination) {
-      join_->meet(JoinRounds::Step::forward);
-      fail_for_absent(*join_);
-    }
+    if (rounds_) rounds_->begin_forward();
   }
-  const bool read_in_training = (buffers_read_in_training_ || join_) && reducer_->is_synchronising();
+  const bool read_in_training = (buffers_read_in_training_ || rounds_) && reducer_->is_synchronising();
   if (buffers_changed_ && (!training || read_in_training)) sync_buffers();
   buffers_changed_ = buffers_changed_ || training;
 }
@@ -91,12 +88,7 @@ void DistributedDataParallel::eval() {
 }
 
 void DistributedDataParallel::sync_buffers() {
-  int root = 0;
-  if (join_ && !join_->options().throw_on_early_termination && !model_.buffers().empty()) {
-    join_->meet(JoinRounds::Step::buffers);
-    root = join_->lead();
-  }
-  share_buffers(root);
+  share_buffers(rounds_ && !model_.buffers().empty() ? rounds_->share_buffers() : 0);
 }
 
 std::vector<NamedArray> DistributedDataParallel::state_dict() const {

@@ -3,12 +3,11 @@
 
 #include <tandem/distributed/ddp/communication_hooks.h>
 #include <tandem/distributed/ddp/communication_report.h>
-#include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/ddp/reducer.h>
+#include <tandem/distributed/ddp/step_rounds.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/nn/module.h>
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -82,12 +81,6 @@ class DistributedDataParallel {
   //   }
   [[nodiscard]] NoSync no_sync(bool on = true) { return NoSync(*reducer_, on); }
 
-  // Runs `body`, a training loop that may have fewer steps on some ranks than on others. A rank whose loop has ended
-  // takes part in the steps of the others, with gradients of zero, until all loops have ended. Then all ranks get the
-  // model of the rank that trained last. Inside, the group may be used for backward passes and buffers only. Gradients
-  // that a rank has accumulated under no_sync when its data ends are lost. Collective.
-  void join(const std::function<void()>& body, const JoinOptions& options = {});
-
   // Sets how buckets are averaged from now on. All ranks must set the same hook. Default: all_reduce_hook().
   void set_communication_hook(CommunicationHook hook) { reducer_->set_communication_hook(std::move(hook)); }
   const CommunicationHook& communication_hook() const { return reducer_->communication_hook(); }
@@ -100,21 +93,27 @@ class DistributedDataParallel {
   void load_state_dict(const std::vector<NamedArray>& state);
 
   nn::Module& model() const { return model_; }
+  const std::shared_ptr<ProcessGroup>& group() const { return group_; }
+  Reducer& reducer() { return *reducer_; }
+
+  // For join() (ddp/join.h): from now on the ranks agree on forward passes and on buffers through `rounds`, if it is
+  // not null. The reducer has its own.
+  void set_rounds(StepRounds* rounds) { rounds_ = rounds; }
+  // Copy the values of rank `root` to all ranks. Collective.
+  void share_parameters(int root);
+  void share_buffers(int root);
 
   // What communication took so far, and how much of it was hidden. This rank's view.
   CommunicationReport report() const { return reducer_->report(); }
 
  private:
   void begin_forward();
-  void share_parameters(int root);
-  void share_buffers(int root);
-  void fail_for_absent(const JoinRounds& rounds) const;
 
   nn::Module& model_;
   std::shared_ptr<ProcessGroup> group_;
   bool buffers_read_in_training_;
   bool buffers_changed_ = false;
-  JoinRounds* join_ = nullptr;  // inside join()
+  StepRounds* rounds_ = nullptr;
   std::unique_ptr<Reducer> reducer_;
 };
 

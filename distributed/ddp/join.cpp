@@ -1,4 +1,3 @@
-#include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/join.h>
 
 #include <utility>
@@ -48,38 +47,55 @@ void JoinRounds::finish() {
   }
 }
 
-void DistributedDataParallel::fail_for_absent(const JoinRounds& rounds) const {
-  if (rounds.active() == 0 || rounds.active() == group_->size()) return;
-  detail::fail("rank ", rounds.absent_rank(), " has run out of data while ", rounds.active(), " of ", group_->size(),
+void JoinRounds::fail_for_absent() const {
+  if (active_ == 0 || active_ == group_->size()) return;
+  detail::fail("rank ", absent_, " has run out of data while ", active_, " of ", group_->size(),
                " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
                "same number of batches to train on all data");
 }
 
-void DistributedDataParallel::join(const std::function<void()>& body, const JoinOptions& options) {
-  JoinRounds rounds(group_, options);
+void JoinRounds::begin_forward() {
+  if (!options_.throw_on_early_termination) return;
+  meet(Step::forward);
+  fail_for_absent();
+}
+
+int JoinRounds::share_buffers() {
+  if (options_.throw_on_early_termination) return 0;
+  meet(Step::buffers);
+  return lead_;
+}
+
+double JoinRounds::end_backward() {
+  finish();
+  return options_.divide_by_initial_world_size ? 1 : static_cast<double>(group_->size()) / active_;
+}
+
+void join(DistributedDataParallel& ddp, const std::function<void()>& body, const JoinOptions& options) {
+  JoinRounds rounds(ddp.group(), options);
   struct Joining {
-    Joining(DistributedDataParallel& ddp, JoinRounds& rounds) : ddp(ddp) {
-      ddp.join_ = &rounds;
-      if (!rounds.options().throw_on_early_termination) ddp.reducer_->set_join(&rounds);
+    Joining(DistributedDataParallel& ddp, JoinRounds& rounds, bool on_reducer) : ddp(ddp) {
+      ddp.set_rounds(&rounds);
+      if (on_reducer) ddp.reducer().set_rounds(&rounds);
     }
     ~Joining() {
-      ddp.join_ = nullptr;
-      ddp.reducer_->set_join(nullptr);
+      ddp.set_rounds(nullptr);
+      ddp.reducer().set_rounds(nullptr);
     }
     DistributedDataParallel& ddp;
-  } joining(*this, rounds);
+  } joining(ddp, rounds, !options.throw_on_early_termination);
 
   body();
   for (;;) {
     rounds.meet(JoinRounds::Step::none);
     if (rounds.active() == 0) break;
-    if (options.throw_on_early_termination) fail_for_absent(rounds);
-    if (rounds.step() == JoinRounds::Step::buffers) share_buffers(rounds.lead());
-    else reducer_->shadow_backward();
+    if (options.throw_on_early_termination) rounds.fail_for_absent();
+    if (rounds.step() == JoinRounds::Step::buffers) ddp.share_buffers(rounds.lead());
+    else ddp.reducer().shadow_backward();
   }
-  if (group_->size() == 1 || options.throw_on_early_termination) return;
-  share_parameters(rounds.lead());
-  share_buffers(rounds.lead());
+  if (ddp.group()->size() == 1 || options.throw_on_early_termination) return;
+  ddp.share_parameters(rounds.lead());
+  ddp.share_buffers(rounds.lead());
 }
 
 }  // namespace tandem::distributed

@@ -1,8 +1,11 @@
-// JoinRounds: how training goes on while some ranks have run out of data.
+// join(): training goes on while some ranks have run out of data.
 #pragma once
 
+#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/step_rounds.h>
 #include <tandem/distributed/groups/process_group.h>
 
+#include <functional>
 #include <memory>
 
 namespace tandem::distributed {
@@ -16,15 +19,25 @@ struct JoinOptions {
   bool throw_on_early_termination = false;
 };
 
+// Runs `body`, a training loop with `ddp` that may have fewer steps on some ranks than on others. A rank whose loop has
+// ended takes part in the steps of the others, with gradients of zero, until all loops have ended. Then all ranks get
+// the model of the rank that trained last. Inside, the group may be used for backward passes and buffers only.
+// Gradients that a rank has accumulated under no_sync when its data ends are lost. Collective.
+void join(DistributedDataParallel& ddp, const std::function<void()>& body, const JoinOptions& options = {});
+
 // Before each step that all ranks take together, every rank tells the others in one small message what it is about to
 // do. A rank without data says so, learns what the others do, and takes part in it with zeros. Only the thread that
 // trains may use this class.
-class JoinRounds {
+class JoinRounds final : public StepRounds {
  public:
   enum class Step { none, forward, buffers, backward };
 
   JoinRounds(std::shared_ptr<ProcessGroup> group, const JoinOptions& options);
-  const JoinOptions& options() const { return options_; }
+
+  void begin_forward() override;
+  int share_buffers() override;
+  void begin_backward() override { announce(Step::backward); }
+  double end_backward() override;
 
   void announce(Step step);  // starts the round and does not wait; collective
   // Waits for what the other ranks announced. Throws an Error when two ranks want different steps.
@@ -35,11 +48,12 @@ class JoinRounds {
   }
 
   // The results of the last round:
-  Step step() const { return step_; }          // the step of the ranks that have data
-  int active() const { return active_; }       // the number of ranks that have data
-  int absent_rank() const { return absent_; }  // the first rank without data, or -1
+  Step step() const { return step_; }     // the step of the ranks that have data
+  int active() const { return active_; }  // the number of ranks that have data
   // The rank whose model counts at the end: the highest of the ranks that had data in the last round with any data.
-  int lead() const { return lead_; }
+  int lead() const override { return lead_; }
+  // Error if some ranks have data and others have none.
+  void fail_for_absent() const;
 
  private:
   const std::shared_ptr<ProcessGroup> group_;

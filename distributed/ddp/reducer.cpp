@@ -89,7 +89,7 @@ void Reducer::rebuild_buckets() {
   }
   const std::vector<std::int64_t> mine(order_.begin(), order_.end());
   const auto order = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
-  group_->broadcast(order, join_ ? join_->lead() : 0, "order of the gradients")->wait();
+  group_->broadcast(order, rounds_ ? rounds_->lead() : 0, "order of the gradients")->wait();
   take_order(order.to_vector<std::int64_t>());
 }
 
@@ -140,7 +140,7 @@ void Reducer::begin_backward() {
                  "share it: make DistributedDataParallel after set_requires_grad(true)");
   }
   begin_pass();
-  if (join_) join_->announce(JoinRounds::Step::backward);
+  if (rounds_) rounds_->begin_backward();
   // The callback owns the token. When a backward pass fails, its callbacks are dropped, the token expires, and the next
   // gradient begins a new pass.
   auto token = std::make_shared<char>();
@@ -207,7 +207,7 @@ void Reducer::start_full_buckets() {
       call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
       if (!bucket.work) clock_.blocked(number);
     } else {
-      if (!rebuilt_ && started_ == buckets_.size() && !join_) own_gradients_ = bucket.content.buffer.clone();
+      if (!rebuilt_ && started_ == buckets_.size() && !rounds_) own_gradients_ = bucket.content.buffer.clone();
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }
   }
@@ -242,12 +242,8 @@ void Reducer::finish_pass() {
   }
   wait_for_buckets();
   if (agreement) agreement->wait();
-  if (join_) {
-    join_->finish();
-    if (!join_->options().divide_by_initial_world_size && join_->active() < group_->size()) {
-      const double factor = static_cast<double>(group_->size()) / join_->active();
-      for (auto& bucket : buckets_) ops::scale_(bucket.content.buffer, factor);
-    }
+  if (const double factor = rounds_ ? rounds_->end_backward() : 1; factor != 1) {
+    for (auto& bucket : buckets_) ops::scale_(bucket.content.buffer, factor);
   }
   used_.assign(used_.size(), 0);
   if (unused_ == Unused::error && flag_.item() != 0) {

@@ -4,7 +4,7 @@
 #include <tandem/distributed/ddp/bucket_layout.h>
 #include <tandem/distributed/ddp/communication_hooks.h>
 #include <tandem/distributed/ddp/communication_report.h>
-#include <tandem/distributed/ddp/join.h>
+#include <tandem/distributed/ddp/step_rounds.h>
 #include <tandem/distributed/ddp/unused_parameters.h>
 #include <tandem/distributed/groups/process_group.h>
 
@@ -44,8 +44,8 @@ class Reducer {
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
 
-  // From now on each pass is announced to `join`, if it is not null. See DistributedDataParallel::join.
-  void set_join(JoinRounds* join) { join_ = join; }
+  // From now on the ranks agree on each pass through `rounds`, if it is not null.
+  void set_rounds(StepRounds* rounds) { rounds_ = rounds; }
   // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
   void shadow_backward();
 
@@ -105,7 +105,7 @@ class Reducer {
 
   CommunicationHook communication_hook_;
   bool synchronising_ = true;
-  JoinRounds* join_ = nullptr;
+  StepRounds* rounds_ = nullptr;
   CommunicationClock clock_;
 
   std::vector<char> used_;  // by parameter: reached since the last synchronised pass

@@ -1,71 +1,64 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/environment.h>
-#include <tandem/distributed/job/slurm.h>
+#include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/system/network_interface.h>
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
-#include <limits>
-#include <numeric>
 #include <string_view>
-#include <vector>
 
 namespace tandem::distributed {
+
+std::string Variables::text(const char* name) const {
+  const char* value = variable_(name);
+  return value ? value : "";
+}
+
+int Variables::number(const char* name, int low, int high) const {
+  const auto value = text(name);
+  TANDEM_CHECK(!value.empty(), name,
+               " is not set, though other variables of the same launcher are: start the program with tandemrun, "
+               "torchrun, mpirun or srun, or on its own with none of them set");
+  int number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool is_number = error == std::errc() && end == value.data() + value.size();
+  TANDEM_CHECK(is_number && number >= low && number <= high, name, " is \"", value, "\", expected a number ",
+               high == any ? "of at least " : "from ", low, high == any ? "" : " to " + std::to_string(high),
+               ": start the program with tandemrun or torchrun, or unset it");
+  return number;
+}
+
+bool Variables::truth(const char* name) const {
+  const auto value = text(name);
+  TANDEM_CHECK(value.empty() || value == "True" || value == "False", name, " is \"", value,
+               "\", expected True or False");
+  return value == "True";
+}
+
+std::string Variables::first_of(std::initializer_list<const char*> names) const {
+  for (const char* name : names) {
+    if (is_set(name)) return text(name);
+  }
+  return "";
+}
+
+AnnexList<LauncherKind>& launcher_kinds() {
+  static AnnexList<LauncherKind> kinds(add_distributed_annexes);
+  return kinds;
+}
+
+int port_for(std::uint64_t job, std::uint64_t step) {
+  // The factor is a prime (chosen), so that the steps of one job and the next jobs have different ports.
+  constexpr std::uint64_t first = 61440, last = 65535;
+  return static_cast<int>(first + (job + 1021 * step) % (last - first + 1));
+}
+
 namespace {
 
-// The environment variables, as text and as checked numbers. An empty variable counts as not set.
-class Variables {
- public:
-  explicit Variables(const std::function<const char*(const char*)>& variable) : variable_(variable) {}
-
-  std::string text(const char* name) const {
-    const char* value = variable_(name);
-    return value ? value : "";
-  }
-  bool is_set(const char* name) const { return !text(name).empty(); }
-
-  // The number in [low, high] that the variable `name` holds.
-  int number(const char* name, int low, int high) const {
-    const auto value = text(name);
-    TANDEM_CHECK(!value.empty(), name,
-                 " is not set, though other variables of the same launcher are: start the program with "
-                 "tandemrun, torchrun, "
-                 "mpirun or srun, or on its own with none of them set");
-    int number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool is_number = error == std::errc() && end == value.data() + value.size();
-    TANDEM_CHECK(is_number && number >= low && number <= high, name, " is \"", value, "\", expected a number ",
-                 high == std::numeric_limits<int>::max() ? "of at least " : "from ", low,
-                 high == std::numeric_limits<int>::max() ? "" : " to " + std::to_string(high),
-                 ": start the program with tandemrun or torchrun, or unset it");
-    return number;
-  }
-  int number(const char* name, int low, int high, int otherwise) const {
-    return is_set(name) ? number(name, low, high) : otherwise;
-  }
-  bool truth(const char* name) const {
-    const auto value = text(name);
-    TANDEM_CHECK(value.empty() || value == "True" || value == "False", name, " is \"", value,
-                 "\", expected True or False");
-    return value == "True";
-  }
-  std::string first_of(std::initializer_list<const char*> names) const {
-    for (const char* name : names) {
-      if (is_set(name)) return text(name);
-    }
-    return "";
-  }
-
- private:
-  const std::function<const char*(const char*)>& variable_;
-};
-
-constexpr int any = std::numeric_limits<int>::max();
+constexpr int any = Variables::any;
 
 Environment read_torchrun(const Variables& variables) {
   for (const char* name : {"RANK", "WORLD_SIZE"}) {
@@ -103,49 +96,12 @@ constexpr MpiVariables mpi_launchers[] = {
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 };
 
-// In a job step, srun has set the step's number of tasks. The shells of salloc and sbatch have variables of the job,
-// but they run in no step, or in a step with one of the two special numbers below (slurm.h).
-bool is_in_slurm_step(const Variables& variables) {
-  const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
-  const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
-  return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell;
-}
-
-// Sets the local and the group numbers of `result`, and knows_host.
-void read_slurm_hosts(const Variables& variables, Environment& result) {
-  if (!variables.is_set("SLURM_STEP_TASKS_PER_NODE") || !variables.is_set("SLURM_LOCALID")) {
-    result.knows_host = result.world_size == 1;
-    return;
+// The launcher of an annex that started this process; null: none did.
+const LauncherKind* launcher_of(const Variables& variables) {
+  for (const auto& kind : launcher_kinds().entries()) {
+    if (kind.has_started(variables)) return &kind;
   }
-  const auto tasks = expand_tasks_per_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
-  TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0}) == result.world_size,
-               "SLURM_STEP_TASKS_PER_NODE is \"", variables.text("SLURM_STEP_TASKS_PER_NODE"),
-               "\", which does not make ", result.world_size, " tasks");
-  result.node_count = static_cast<int>(tasks.size());
-  result.node_rank = variables.number("SLURM_NODEID", 0, result.node_count - 1, 0);
-  result.local_world_size = tasks[static_cast<std::size_t>(result.node_rank)];
-  result.local_rank = variables.number("SLURM_LOCALID", 0, result.local_world_size - 1);
-}
-
-Environment read_slurm(const Variables& variables) {
-  Environment result;
-  result.launcher = "Slurm";
-  result.world_size = variables.number("SLURM_STEP_NUM_TASKS", 1, any);
-  result.rank = variables.number("SLURM_PROCID", 0, result.world_size - 1);
-  read_slurm_hosts(variables, result);
-  const auto job = variables.first_of({"SLURM_JOB_ID", "SLURM_JOBID"});
-  const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
-  result.run_id = job + "." + step;
-  result.restart_count = variables.number("SLURM_RESTART_COUNT", 0, any, 0);
-  const auto nodes = variables.first_of({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
-  if (is_one_host(result)) {
-    result.master_addr = "127.0.0.1";
-  } else if (!nodes.empty()) {
-    result.master_addr = expand_nodelist(nodes).front();
-  }
-  const auto number = [](const std::string& id) { return std::strtoull(id.c_str(), nullptr, 10); };
-  result.master_port = port_for(number(job), number(step));
-  return result;
+  return nullptr;
 }
 
 Environment read_mpi(const Variables& variables, const MpiVariables& names) {
@@ -157,8 +113,8 @@ Environment read_mpi(const Variables& variables, const MpiVariables& names) {
     result.local_world_size = variables.number(names.local_size, 1, result.world_size);
     result.local_rank = variables.number(names.local_rank, 0, result.local_world_size - 1);
     result.knows_host = result.local_world_size == result.world_size;  // of several hosts, MPI does not number them
-  } else if (is_in_slurm_step(variables)) {                            // srun --mpi=pmi2
-    read_slurm_hosts(variables, result);
+  } else if (const auto* kind = launcher_of(variables)) {              // srun --mpi=pmi2
+    kind->read_hosts(variables, result);
   } else {
     result.knows_host = result.world_size == 1;
   }
@@ -178,10 +134,11 @@ Environment read_no_launcher(const Variables& variables) {
   Environment result;
   const auto tasks = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
   if (!tasks.empty() && tasks != "1") {
-    result.note = "Slurm gave this shell " + tasks +
-                  " tasks, but this process was not started by srun, so it runs alone: start it with srun "
-                  "(or tandemrun, or "
-                  "mpirun) to use them";
+    const bool has_slurm = !launcher_kinds().entries().empty();
+    result.note = "Slurm gave this shell " + tasks + " tasks, but " +
+                  (has_slurm ? "this process was not started by srun" : "this build does not know srun") +
+                  ", so it runs alone: start it with " + (has_slurm ? "srun (or tandemrun, or mpirun)" : "tandemrun") +
+                  " to use them";
   }
   return result;
 }
@@ -191,7 +148,7 @@ Environment read_launcher(const Variables& variables) {
   for (const auto& names : mpi_launchers) {
     if (variables.is_set(names.rank) || variables.is_set(names.size)) return read_mpi(variables, names);
   }
-  if (is_in_slurm_step(variables)) return read_slurm(variables);
+  if (const auto* kind = launcher_of(variables)) return kind->read(variables);
   if (variables.is_set("WORLD_SIZE")) return read_torchrun(variables);
   return read_no_launcher(variables);
 }

@@ -11,14 +11,9 @@
 namespace tandem::distributed {
 
 // The recorder of this process: its file is rank-R in the folder that TANDEM_FLIGHT_DIR names, and whoever set that
-// variable looks after the files. Otherwise the ranks of one host have a temporary folder together (flight_folder()),
-// and their files go with them unless something fails. Where no file can be made, stderr says so, and the result is
-// null. `store` is that of connect_store().
+// variable looks after the files. Otherwise the ranks of one host have a temporary folder together, and their files go
+// with them unless something fails. Where no file can be made, stderr says so, and the result is null. `store` is that
+// of connect_store().
 std::shared_ptr<FlightRecorder> open_flight_recorder(const Environment& environment, Store& store);
-
-// Makes tandem-flight-NAME, a folder of this user's alone, in the folder for temporary files, or finds it there.
-// Removes such folders of this user that are a week old and that nobody uses. Error when the folder can't be made or is
-// somebody else's.
-std::filesystem::path flight_folder(const std::string& name);
 
 }  // namespace tandem::distributed

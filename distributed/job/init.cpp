@@ -1,10 +1,8 @@
+#include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/device_group.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/job/init.h>
-#include <tandem/distributed/job/observers.h>
-#ifdef TANDEM_HAS_CUDA
-#include <tandem/distributed/groups/nccl/nccl_group.h>
-#endif
 #include <tandem/distributed/job/rendezvous.h>
 
 #include <charconv>
@@ -36,22 +34,22 @@ Endpoint parse_endpoint(const std::string& method) {
   return {host, port};
 }
 
-#ifdef TANDEM_HAS_CUDA
-void require_nccl() {}
-std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup> host, Device device, int job_rank,
-                                        const Observers& observers) {
-  return nccl_group(std::move(host), device, job_rank, observers);
+// The NCCL of this build.
+const MakeDeviceGroup& nccl() {
+  const auto& groups = device_groups().entries();
+  TANDEM_CHECK(!groups.empty(),
+               "this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or "
+               "mpi");
+  return groups.front();
 }
-#else
-[[noreturn]] void require_nccl() {
-  detail::fail(
-      "this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or "
-      "mpi");
+
+Observers observers_of_job(const Environment& environment, Store& store) {
+  Observers observers;
+  for (const auto& make : job_observers().entries()) {
+    for (auto& observer : make(environment, store)) observers.push_back(std::move(observer));
+  }
+  return observers;
 }
-std::shared_ptr<ProcessGroup> with_nccl(std::shared_ptr<ProcessGroup>, Device, int, const Observers&) {
-  require_nccl();
-}
-#endif
 
 const char* process_variable(const char* name) { return std::getenv(name); }
 
@@ -96,7 +94,7 @@ std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
   const bool on_gpus =
       options.backend == GroupBackend::nccl || (options.backend == GroupBackend::automatic && !options.device.is_cpu());
-  if (on_gpus) require_nccl();
+  if (on_gpus) nccl();  // Error where there is none
   if (environment.world_size == 1) return local_group();
   environment.open_store = options.open_store;
   auto store = connect_store(environment, options.timeout);
@@ -108,7 +106,7 @@ std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   if (!on_gpus) return connect(options.backend);
   const Device device =
       options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
-  return with_nccl(connect(GroupBackend::nccl), device, environment.rank, observers);
+  return nccl()(connect(GroupBackend::nccl), device, environment.rank, observers);
 }
 
 }  // namespace
@@ -117,6 +115,11 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   auto group = meet(options);
   if (options.when_met) options.when_met(*group);
   return group;
+}
+
+AnnexList<JobObservers>& job_observers() {
+  static AnnexList<JobObservers> observers(add_distributed_annexes);
+  return observers;
 }
 
 }  // namespace tandem::distributed

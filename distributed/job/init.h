@@ -2,9 +2,11 @@
 #pragma once
 
 #include <tandem/distributed/groups/group_backend.h>
+#include <tandem/distributed/groups/operation_observer.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/failure_report.h>
+#include <tandem/distributed/system/annexes.h>
 
 #include <chrono>
 #include <functional>
@@ -41,5 +43,10 @@ Environment environment_for(const std::string& init_method);
 
 // Error unless `method` has one of the forms of InitOptions::init_method.
 void check_init_method(const std::string& method);
+
+// Returns observers for the process groups of this job. `store` is that of connect_store(). init() calls each function
+// once.
+using JobObservers = std::function<Observers(const Environment& environment, Store& store)>;
+AnnexList<JobObservers>& job_observers();
 
 }  // namespace tandem::distributed

@@ -2,6 +2,7 @@
 #include <tandem/distributed/groups/observers/trace_ranges.h>
 #include <tandem/distributed/groups/observers/watchdog.h>
 #include <tandem/distributed/job/flight_folder.h>
+#include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/observers.h>
 
 #include <string_view>
@@ -23,8 +24,15 @@ Observers usual_observers(std::shared_ptr<FlightRecorder> recorder) {
   };
 }
 
-Observers observers_of_job(const Environment& environment, Store& store) {
-  return usual_observers(open_flight_recorder(environment, store));
+}  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_observers() {
+  using namespace distributed;
+  job_observers().add([](const Environment& environment, Store& store) {
+    return usual_observers(open_flight_recorder(environment, store));
+  });
 }
 
-}  // namespace tandem::distributed
+}  // namespace tandem

@@ -1,7 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/rendezvous.h>
 #include <tandem/distributed/job/store_token.h>
-#include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/system/random_text.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <set>
@@ -102,14 +100,11 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   return store;
 }
 
-std::shared_ptr<Store> open_file_store(const Environment& environment, Store::Timeout timeout) {
-  std::filesystem::path path = environment.store_path;
-  if (std::filesystem::is_directory(path)) {
-    auto name = environment.run_id.empty() ? "store" : environment.run_id;
-    std::replace(name.begin(), name.end(), '/', '_');
-    path /= "tandem_" + name;
-  }
-  return std::make_shared<FileStore>(FileStore::Options{path.string(), timeout, environment.rank == 0});
+std::shared_ptr<Store> open_store_at_path(const Environment& environment, Store::Timeout timeout) {
+  const auto& stores = stores_at_paths().entries();
+  TANDEM_CHECK(!stores.empty(), "this build has no store in a file, such as ", environment.store_path,
+               ": let the ranks meet at the address of rank 0, --init-method tcp://HOST:PORT");
+  return stores.front()(environment.store_path, environment.run_id, timeout, environment.rank == 0);
 }
 
 std::string list(const std::vector<int>& ranks) {
@@ -259,7 +254,7 @@ void find_neighbours(Environment& environment, const std::vector<std::string>& h
 
 std::shared_ptr<Store> connect_store(Environment& environment, Store::Timeout timeout) {
   auto store =
-      environment.store_path.empty() ? open_tcp_store(environment, timeout) : open_file_store(environment, timeout);
+      environment.store_path.empty() ? open_tcp_store(environment, timeout) : open_store_at_path(environment, timeout);
   store = prefix_store("tandem/" + environment.run_id, std::move(store));
   std::vector<std::string> hosts;
   store = Meeting(environment, std::move(store), timeout).meet(hosts);

@@ -1,8 +1,11 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/slurm.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <numeric>
 #include <utility>
 
 namespace tandem::distributed {
@@ -100,10 +103,63 @@ std::vector<int> expand_tasks_per_node(std::string_view list) {
   return tasks;
 }
 
-int port_for(std::uint64_t job, std::uint64_t step) {
-  // The factor is a prime (chosen), so that the steps of one job and the next jobs have different ports.
-  constexpr std::uint64_t first = 61440, last = 65535;
-  return static_cast<int>(first + (job + 1021 * step) % (last - first + 1));
+namespace {
+
+// In a job step, srun has set the step's number of tasks. The shells of salloc and sbatch have variables of the job,
+// but they run in no step, or in a step with one of the two special numbers below
+// (Slurm's slurm.h).
+bool is_in_slurm_step(const Variables& variables) {
+  const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
+  const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
+  return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell;
 }
 
+// Sets the local and the group numbers of `result`, and knows_host.
+void read_slurm_hosts(const Variables& variables, Environment& result) {
+  if (!variables.is_set("SLURM_STEP_TASKS_PER_NODE") || !variables.is_set("SLURM_LOCALID")) {
+    result.knows_host = result.world_size == 1;
+    return;
+  }
+  const auto tasks = expand_tasks_per_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
+  TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0}) == result.world_size,
+               "SLURM_STEP_TASKS_PER_NODE is \"", variables.text("SLURM_STEP_TASKS_PER_NODE"),
+               "\", which does not make ", result.world_size, " tasks");
+  result.node_count = static_cast<int>(tasks.size());
+  result.node_rank = variables.number("SLURM_NODEID", 0, result.node_count - 1, 0);
+  result.local_world_size = tasks[static_cast<std::size_t>(result.node_rank)];
+  result.local_rank = variables.number("SLURM_LOCALID", 0, result.local_world_size - 1);
+}
+
+Environment read_slurm(const Variables& variables) {
+  Environment result;
+  result.launcher = "Slurm";
+  result.world_size = variables.number("SLURM_STEP_NUM_TASKS", 1, Variables::any);
+  result.rank = variables.number("SLURM_PROCID", 0, result.world_size - 1);
+  read_slurm_hosts(variables, result);
+  const auto job = variables.first_of({"SLURM_JOB_ID", "SLURM_JOBID"});
+  const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
+  result.run_id = job + "." + step;
+  result.restart_count = variables.number("SLURM_RESTART_COUNT", 0, Variables::any, 0);
+  const auto nodes = variables.first_of({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+  if (is_one_host(result)) {
+    result.master_addr = "127.0.0.1";
+  } else if (!nodes.empty()) {
+    result.master_addr = expand_nodelist(nodes).front();
+  }
+  const auto number = [](const std::string& id) { return std::strtoull(id.c_str(), nullptr, 10); };
+  result.master_port = port_for(number(job), number(step));
+  return result;
+}
+
+}  // namespace
+
 }  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_slurm() {
+  using namespace distributed;
+  launcher_kinds().add({is_in_slurm_step, read_slurm, read_slurm_hosts});
+}
+
+}  // namespace tandem

@@ -1,7 +1,7 @@
-// Reads the forms of text that only Slurm's variables have (srun(1), "OUTPUT ENVIRONMENT VARIABLES").
+// Slurm, as a LauncherKind (launcher_kind.h): these functions read the forms of text that only Slurm's variables have
+// (srun(1), "OUTPUT ENVIRONMENT VARIABLES").
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,10 +15,5 @@ std::vector<std::string> expand_nodelist(std::string_view list);
 // The number of tasks of each node, from a list such as "4(x2),3" (two nodes with 4 tasks each, one with 3). Errors as
 // above.
 std::vector<int> expand_tasks_per_node(std::string_view list);
-
-// A port for the store of a job step. All tasks of the step compute the same port, and two steps seldom share one. It
-// is in 61440 .. 65535, above the ports that Linux gives to outgoing connections by default (32768 .. 60999,
-// ip_local_port_range in the kernel's ip-sysctl documentation).
-int port_for(std::uint64_t job, std::uint64_t step);
 
 }  // namespace tandem::distributed

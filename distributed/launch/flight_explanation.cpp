@@ -2,6 +2,7 @@
 #include <tandem/distributed/groups/operation.h>
 #include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/launch/flight_record.h>
+#include <tandem/distributed/launch/launch_options.h>
 
 #include <fmt/format.h>
 
@@ -363,3 +364,14 @@ std::string explain_flight(const fs::path& given) {
 }
 
 }  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_flight_explanation() {
+  distributed::launch_questions().add(
+      {"--explain", "FOLDER",
+       "says of a folder with flight records which rank is behind, and what the others wait for; starts nothing",
+       [](const std::string& folder) { return distributed::explain_flight(folder); }});
+}
+
+}  // namespace tandem

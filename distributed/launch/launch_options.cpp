@@ -1,5 +1,4 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/unknown_option.h>
@@ -53,7 +52,7 @@ struct Arguments {
   bool run_path = false;
   bool no_python = false;
   bool use_env = false;
-  std::string explain;
+  std::vector<std::string> questions;  // the value of each of launch_questions(); empty: not asked
 };
 
 void declare_options(CLI::App& app, Arguments& a) {
@@ -95,11 +94,11 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("-r,--redirects", a.redirects, "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
       ->group("Output");
   app.add_option("-t,--tee", a.tee, "to files and here: the same choices")->group("Output");
-  app.add_option(
-         "--explain", a.explain,
-         "says of a folder with flight records which rank is behind, and what the others wait for; starts nothing")
-      ->type_name("FOLDER")
-      ->group("Output");
+  a.questions.resize(launch_questions().entries().size());
+  for (std::size_t i = 0; i < a.questions.size(); ++i) {
+    const auto& question = launch_questions().entries()[i];
+    app.add_option(question.option, a.questions[i], question.help)->type_name(question.value_name)->group("Output");
+  }
   app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")
       ->delimiter(',')
       ->group("Output");
@@ -336,6 +335,11 @@ StreamChoice parse_stream_choice(const std::string& option, const std::string& t
   return choice;
 }
 
+AnnexList<LaunchQuestion>& launch_questions() {
+  static AnnexList<LaunchQuestion> questions(add_distributed_annexes);
+  return questions;
+}
+
 LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   CLI::App app("Starts the processes of a training job on this host, and meets the launchers of its other hosts.");
   app.formatter(std::make_shared<Help>());
@@ -362,8 +366,9 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     detail::fail(error.what());
   }
-  if (!parsed.explain.empty()) {
-    command.text = explain_flight(parsed.explain);
+  for (std::size_t i = 0; i < parsed.questions.size(); ++i) {
+    if (parsed.questions[i].empty()) continue;
+    command.text = launch_questions().entries()[i].answer(parsed.questions[i]);
     return command;
   }
   command.options = understand(parsed);

@@ -1,7 +1,10 @@
 // What a launcher is to do: the options of tandemrun, which are those of torchrun, and the command line that sets them.
 #pragma once
 
+#include <tandem/distributed/system/annexes.h>
+
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,8 +65,15 @@ struct LaunchOptions {
 struct LaunchCommand {
   LaunchOptions options;
   std::vector<std::string> program;  // its path or name, then its arguments
-  std::optional<std::string> text;   // if set: the answer to --help, --version or --explain; nothing is to be launched
+  std::optional<std::string> text;   // if set: the answer to --help, --version or a question; nothing is to be launched
 };
+
+// An option of tandemrun with which it answers a question, and launches nothing: --explain FOLDER.
+struct LaunchQuestion {
+  std::string option, value_name, help;
+  std::function<std::string(const std::string& value)> answer;
+};
+AnnexList<LaunchQuestion>& launch_questions();
 
 // Reads the arguments of a command line, without the program's own name. An option that is not given may come from an
 // environment variable such as PET_NNODES. An Error names the option, what was given and what is allowed.

@@ -378,6 +378,8 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& program
   TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes, " processes asked for, at least 1 is needed");
   TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes, " to ",
                options.max_nodes, " nodes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.max_nodes == 1 || !rendezvous_of_many_nodes().entries().empty(), "launcher: ", options.max_nodes,
+               " nodes asked for, but this build starts jobs of one host alone");
   // If stdin, stdout or stderr is closed, the next file that is opened gets its number, and output would go to that
   // file.
   for (int fd = 0; fd < 3; ++fd) {

@@ -8,9 +8,12 @@
 //   2. find_failure (worker_failure.cpp) decides whether an ended process counts as failed: it ended badly, and either
 //      wrote an error report or had not been told to stop.
 //   3. sort_by_cause (worker_failure.cpp) orders the failures by time. Its comment in worker_failure.h states the rule.
-//   4. Coordinator::conclude (job_assignment.cpp) collects the failures of all nodes and sorts them with the same
-//      function. Then it restarts the job, or fails it with the exit code of the first failure.
-//   5. explain (worker_failure.cpp) writes the text for stderr: "rank 2 failed first: ...".
+//   4. On several hosts, Coordinator::conclude (coordinator.cpp) collects the failures of all nodes and sorts them with
+//      the same function.
+//   5. JobAssignment::restart_or_fail (job_assignment.cpp) restarts the job, or fails it with the exit code of the
+//   first
+//      failure.
+//   6. explain (worker_failure.cpp) writes the text for stderr: "rank 2 failed first: ...".
 #pragma once
 
 #include <tandem/distributed/launch/launch_options.h>

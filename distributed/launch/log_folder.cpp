@@ -1,6 +1,5 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/io/file_system.h>
-#include <tandem/distributed/job/flight_folder.h>
 #include <tandem/distributed/launch/log_folder.h>
 #include <tandem/distributed/system/random_text.h>
 #include <tandem/distributed/system/temporary_folder.h>
@@ -73,7 +72,7 @@ fs::path LogFolder::flight(int generation) {
     flight_ = run_ / ("attempt_" + std::to_string(generation)) / "flight";
     create_folder(flight_, "for flight records");
   } else {
-    flight_ = flight_folder(random_text(2));
+    flight_ = shared_folder(flight_folders, random_text(2));
     unkept_.push_back(flight_);
   }
   return flight_;

@@ -3,7 +3,9 @@
 
 #include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/launch_options.h>
+#include <tandem/distributed/system/annexes.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,8 +36,14 @@ class NodeRendezvous {
 // With one node there is nobody to meet: the store listens on that host only, and nothing waits. With several nodes,
 // one of them serves the store (see LaunchOptions::node_rank), and a thread of every node exchanges statuses and the
 // assignment through it, once in every LaunchOptions::monitor_interval. `status`: the first status of this node. Error
-// when this node is to serve the store and cannot.
+// when this node is to serve the store and cannot. REQUIRES: with several nodes, that rendezvous_of_many_nodes() has
+// entries.
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status);
+
+using MakeNodeRendezvous = std::function<std::unique_ptr<NodeRendezvous>(
+    const LaunchOptions& options, const std::string& token, const NodeStatus& status)>;
+// The first is used.
+AnnexList<MakeNodeRendezvous>& rendezvous_of_many_nodes();
 
 }  // namespace tandem::distributed

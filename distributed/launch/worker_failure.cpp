@@ -162,7 +162,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   if (!ended_early.empty() && (first.saw_another || first.message.empty()))
     text << "  " << names_of(ended_early)
          << " ended (exit code 0) while others still worked: did the loop end early there? "
-            "(DistributedDataParallel::join covers uneven inputs)\n";
+            "(join(ddp, loop) covers uneven inputs)\n";
   // Many ranks often fail for the same reason. One line tells of all of them.
   const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
     return describe_end(a) == describe_end(b) && a.message == b.message;

@@ -322,3 +322,19 @@ void FileStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
 }
 
 }  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_file_store() {
+  using namespace distributed;
+  stores_at_paths().add([](std::filesystem::path path, std::string run_id, Store::Timeout timeout, bool is_owner) {
+    if (std::filesystem::is_directory(path)) {
+      auto name = run_id.empty() ? "store" : run_id;
+      std::replace(name.begin(), name.end(), '/', '_');
+      path /= "tandem_" + name;
+    }
+    return std::make_shared<FileStore>(FileStore::Options{path.string(), timeout, is_owner});
+  });
+}
+
+}  // namespace tandem

@@ -1,8 +1,11 @@
 // Store: the small shared table of bytes through which the ranks of a job find each other.
 #pragma once
 
+#include <tandem/distributed/system/annexes.h>
+
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,5 +48,12 @@ class Store {
 // A store that puts `prefix`/ before every key and passes the call on to `store`. Several users of one store, each with
 // a prefix of its own, never use the same key.
 std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
+
+// Opens the store of the run `run_id` at `path`, without a process that serves it. One rank owns the store, and
+// its result removes the store at the end.
+using OpenStoreAtPath = std::function<std::shared_ptr<Store>(const std::string& path, const std::string& run_id,
+                                                             Store::Timeout timeout, bool is_owner)>;
+// The first is used.
+AnnexList<OpenStoreAtPath>& stores_at_paths();
 
 }  // namespace tandem::distributed

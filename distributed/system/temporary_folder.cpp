@@ -1,3 +1,5 @@
+#include <tandem/core/base/check.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/distributed/system/temporary_folder.h>
 
 #include <fcntl.h>
@@ -5,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <system_error>
 
@@ -16,6 +19,11 @@ namespace fs = std::filesystem;
 FileDescriptor lock(const fs::path& folder, int how) {
   FileDescriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   return file.is_open() && ::flock(file.get(), how | LOCK_NB) == 0 ? std::move(file) : FileDescriptor();
+}
+
+bool is_ours(const fs::path& folder) {
+  struct stat about {};
+  return ::lstat(folder.c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == ::geteuid();
 }
 
 }  // namespace
@@ -36,6 +44,18 @@ void remove_old_folders(const fs::path& root, const std::string& prefix) {
     std::error_code ignored;
     if (lock(folder, LOCK_EX).is_open()) fs::remove_all(folder, ignored);
   }
+}
+
+fs::path shared_folder(const std::string& prefix, const std::string& name) {
+  const auto temporary = fs::temp_directory_path();
+  const auto folder = temporary / (prefix + name);
+  if (::mkdir(folder.c_str(), 0700) == 0) {
+    remove_old_folders(temporary, prefix);
+    return folder;
+  }
+  TANDEM_CHECK(errno == EEXIST, "cannot make the folder ", folder.string(), ": ", explain_file_error(errno));
+  TANDEM_CHECK(is_ours(folder), folder.string(), " is no folder of this user's");
+  return folder;
 }
 
 }  // namespace tandem::distributed

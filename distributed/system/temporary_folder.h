@@ -16,4 +16,11 @@ FileDescriptor use_folder(const std::filesystem::path& folder);
 // a week, and no process uses them.
 void remove_old_folders(const std::filesystem::path& root, const std::string& prefix);
 
+// The prefix of folders with flight records (distributed/groups/observers/flight_recorder.h).
+inline constexpr const char* flight_folders = "tandem-flight-";
+
+// Makes the folder `prefix`NAME, which is this user's alone, in the folder for temporary files, or finds it there.
+// Removes old folders with this prefix. Error when the folder can't be made or is somebody else's.
+std::filesystem::path shared_folder(const std::string& prefix, const std::string& name);
+
 }  // namespace tandem::distributed

@@ -1,6 +1,7 @@
 // The JSON that launchers leave in the store (statuses and the assignment), and the error files of ranks. The input is
 // taken for each of them.
-#include <tandem/distributed/launch/job_assignment.h>
+#include <tandem/distributed/launch/coordinator.h>
+#include <tandem/distributed/launch/node_messages.h>
 
 #include "fuzz.h"
 

@@ -70,7 +70,11 @@ class HostGroup : public ProcessGroup {
 
  private:
   std::unique_ptr<HostTransport> connect(const Members& members) {
-    if (options_.backend == GroupBackend::mpi) return mpi_transport(*store_, members, options_);
+    for (const auto& kind : host_transports().entries()) {
+      if (kind.backend == options_.backend) return kind.make(*store_, members, options_);
+    }
+    TANDEM_CHECK(options_.backend != GroupBackend::mpi,
+                 "this build has no MPI: install libopenmpi-dev and build again, or use --backend gloo");
     bool shares = options_.backend == GroupBackend::shm || (chooses_ && share_a_host(members));
     for (const auto& member : members) {
       if (!shares || member.cannot_share.empty()) continue;
@@ -106,6 +110,11 @@ class HostGroup : public ProcessGroup {
 };
 
 }  // namespace
+
+AnnexList<HostTransportKind>& host_transports() {
+  static AnnexList<HostTransportKind> kinds(add_distributed_annexes);
+  return kinds;
+}
 
 std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const GroupOptions& options) {
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <tandem/core/ops/create.h>
+#include <tandem/distributed/groups/group_backend.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/system/annexes.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -80,7 +83,12 @@ std::unique_ptr<HostTransport> gloo_transport(std::shared_ptr<Store> store, cons
 std::string shared_memory_problem(int size);
 std::unique_ptr<HostTransport> shared_memory_transport(Store& store, const Members& members,
                                                        const GroupOptions& options);
-// Error when the build has no MPI, or when no launcher of MPI's started this process.
-std::unique_ptr<HostTransport> mpi_transport(Store& store, const Members& members, const GroupOptions& options);
+
+// A transport of an annex, for the groups that ask for it: MPI's.
+struct HostTransportKind {
+  GroupBackend backend;
+  std::function<std::unique_ptr<HostTransport>(Store& store, const Members& members, const GroupOptions& options)> make;
+};
+AnnexList<HostTransportKind>& host_transports();
 
 }  // namespace tandem::distributed

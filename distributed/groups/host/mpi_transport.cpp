@@ -428,17 +428,19 @@ class MpiTransport : public HostTransport {
 
 }  // namespace
 
-std::unique_ptr<HostTransport> mpi_transport(Store& store, const Members& members, const GroupOptions& options) {
-  return std::make_unique<MpiTransport>(store, members, options);
-}
-
 }  // namespace tandem::distributed
 
-#else
+#endif
 
-std::unique_ptr<tandem::distributed::HostTransport> tandem::distributed::mpi_transport(Store&, const Members&,
-                                                                                       const GroupOptions&) {
-  detail::fail("this build has no MPI: install libopenmpi-dev and build again, or use --backend gloo");
+namespace tandem {
+
+void add_mpi_transport() {
+#ifdef TANDEM_HAS_MPI
+  using namespace distributed;
+  host_transports().add({GroupBackend::mpi, [](Store& store, const Members& members, const GroupOptions& options) {
+                           return std::make_unique<MpiTransport>(store, members, options);
+                         }});
+#endif
 }
 
-#endif
+}  // namespace tandem

@@ -1,5 +1,6 @@
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/runtime.h>
+#include <tandem/distributed/groups/device_group.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/forwarding_group.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
@@ -89,3 +90,9 @@ std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Dev
 }
 
 }  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_nccl_group() { distributed::device_groups().add(distributed::nccl_group); }
+
+}  // namespace tandem

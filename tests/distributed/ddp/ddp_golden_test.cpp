@@ -1,6 +1,7 @@
 // DistributedDataParallel against PyTorch's: tests/golden/ddp.safetensors.
 #include <tandem/autograd/functions.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/join.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/sgd.h>
@@ -111,15 +112,15 @@ TEST_F(DdpAgainstPyTorch, uneven_inputs) {
   for (const bool by_initial : {true, false}) {
     compare(by_initial ? "join_initial" : "join_active",
             [&](DistributedDataParallel& ddp, optim::SGD& optimizer, int rank, const StepLoss& step_loss) {
-              ddp.join(
-                  [&] {
-                    for (int step = 0; step < 3 * (rank + 1); ++step) {
-                      optimizer.zero_grad();
-                      step_loss(step).backward();
-                      optimizer.step();
-                    }
-                  },
-                  {.divide_by_initial_world_size = by_initial});
+              join(ddp,
+                   [&] {
+                     for (int step = 0; step < 3 * (rank + 1); ++step) {
+                       optimizer.zero_grad();
+                       step_loss(step).backward();
+                       optimizer.step();
+                     }
+                   },
+                   {.divide_by_initial_world_size = by_initial});
             });
   }
 }

@@ -1,7 +1,7 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
-#include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/ddp/join.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/linear.h>
@@ -44,7 +44,7 @@ TEST(Join, divides_by_all_ranks_or_by_those_that_have_data) {
       optim::SGD optimizer(model.parameters(), {.lr = 1});
       // Rank 1 has no data at all, rank 0 has one step, rank 2 two.
       const int steps[] = {1, 0, 2};
-      ddp.join([&] { take_steps(ddp, optimizer, rank, steps[rank]); }, {.divide_by_initial_world_size = by_initial});
+      join(ddp, [&] { take_steps(ddp, optimizer, rank, steps[rank]); }, {.divide_by_initial_world_size = by_initial});
       const double expected = by_initial ? 4.0 / 3 + 3.0 / 3 : 4.0 / 2 + 3.0;
       EXPECT_NEAR(model.weight.value().data<float>()[0], -expected, 1e-6);
       // And then as before.
@@ -62,7 +62,7 @@ TEST(Join, is_nothing_special_where_all_have_the_same_or_there_is_one) {
       optim::SGD optimizer(model.parameters(), {.lr = 1});
       double expected = 0;
       for (const bool throws : {false, true}) {
-        ddp.join([&] { take_steps(ddp, optimizer, group->rank(), 3); }, {.throw_on_early_termination = throws});
+        join(ddp, [&] { take_steps(ddp, optimizer, group->rank(), 3); }, {.throw_on_early_termination = throws});
         expected -= 3 * (group->size() + 1) / 2.0;
         EXPECT_NEAR(model.weight.value().data<float>()[0], expected, 1e-6);
       }
@@ -75,8 +75,8 @@ TEST(Join, throws_on_all_ranks_when_asked_to) {
     One model;
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 1});
-    ddp.join([&] { take_steps(ddp, optimizer, group->rank(), group->rank() == 1 ? 2 : 4); },
-             {.throw_on_early_termination = true});
+    join(ddp, [&] { take_steps(ddp, optimizer, group->rank(), group->rank() == 1 ? 2 : 4); },
+         {.throw_on_early_termination = true});
   });
   for (const auto& result : results) {
     EXPECT_NE(message_of(result).find("rank 1 has run out of data while 2 of 3 ranks have more"), std::string::npos)
@@ -91,7 +91,7 @@ TEST(Join, shares_buffers_and_ends_with_the_model_of_the_last_rank) {
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 0.1});
     for (int again = 0; again < 2; ++again) {
-      ddp.join([&] {
+      join(ddp, [&] {
         for (int step = 0; step < 2 + 2 * (group->rank() == 1); ++step) {
           optimizer.zero_grad();
           Array x = testing::counting({2, 1, 5, 5});

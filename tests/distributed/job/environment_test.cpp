@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/environment.h>
+#include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/slurm.h>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // The decisions for several nodes, without processes, sockets or waiting.
-#include <tandem/distributed/launch/job_assignment.h>
+#include <tandem/distributed/launch/coordinator.h>
+#include <tandem/distributed/launch/node_messages.h>
 
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>

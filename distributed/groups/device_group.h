@@ -1,0 +1,24 @@
+// How a process group for arrays on GPUs is made: NCCL's, where the build has CUDA.
+#pragma once
+
+#include <tandem/distributed/groups/operation_observer.h>
+#include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/system/annexes.h>
+
+#include <functional>
+#include <memory>
+
+namespace tandem::distributed {
+
+// Returns a group whose operations on arrays of `device` go from GPU to GPU, and all others over `host`. Collective
+// over the ranks of `host`. `job_rank` is this process's rank in the whole job. `observers` observe the operations on
+// the GPU.
+using MakeDeviceGroup = std::function<std::shared_ptr<ProcessGroup>(std::shared_ptr<ProcessGroup> host, Device device,
+                                                                    int job_rank, const Observers& observers)>;
+// The first is used.
+inline AnnexList<MakeDeviceGroup>& device_groups() {
+  static AnnexList<MakeDeviceGroup> groups(add_distributed_annexes);
+  return groups;
+}
+
+}  // namespace tandem::distributed
