@@ -36,6 +36,8 @@ tandem_find_header(eigen Eigen/Core libeigen3-dev)
 tandem_find_library(gloo gloo/context.h gloo libgloo-dev)
 tandem_find_library(zlib zlib.h z zlib1g-dev)
 tandem_find_library(fmt fmt/format.h fmt libfmt-dev)
+# Proofs of the job's token, which ranks and store give each other, are HMAC.
+tandem_find_library(crypto openssl/evp.h crypto libssl-dev)
 tandem_find_header(json nlohmann/json.hpp nlohmann-json3-dev)
 tandem_find_header(cli11 CLI/CLI.hpp libcli11-dev)
 
@@ -48,6 +50,7 @@ if(EXISTS ${fmt_INCLUDE_DIR}/fmt/base.h)  # since 11
 else()
   tandem_oldest(fmt 9.1.0 ${fmt_INCLUDE_DIR}/fmt/core.h FMT_VERSION)
 endif()
+tandem_oldest(OpenSSL 3.0 ${crypto_INCLUDE_DIR}/openssl/opensslv.h OPENSSL_VERSION_STR)
 tandem_oldest(nlohmann-json 3.11.2 ${json_INCLUDE_DIR}/nlohmann/detail/abi_macros.hpp
               NLOHMANN_JSON_VERSION_MAJOR NLOHMANN_JSON_VERSION_MINOR NLOHMANN_JSON_VERSION_PATCH)
 tandem_oldest(CLI11 2.1.2 ${cli11_INCLUDE_DIR}/CLI/Version.hpp CLI11_VERSION)
@@ -58,7 +61,6 @@ endif()
 
 tandem_find_library(onednn dnnl.hpp dnnl libdnnl-dev)
 tandem_find_library(curl curl/curl.h curl libcurl4-openssl-dev)
-tandem_find_library(crypto openssl/evp.h crypto libssl-dev)
 tandem_find_library(archive archive.h archive libarchive-dev)
 tandem_find_header(stb stb/stb_image.h libstb-dev)
 tandem_find_library(png png.h png libpng-dev)
@@ -66,7 +68,6 @@ tandem_find_library(png png.h png libpng-dev)
 tandem_oldest(oneDNN 2.6.3 ${onednn_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h
               DNNL_VERSION_MAJOR DNNL_VERSION_MINOR DNNL_VERSION_PATCH)
 tandem_oldest(libcurl 7.88.1 ${curl_INCLUDE_DIR}/curl/curlver.h LIBCURL_VERSION)
-tandem_oldest(OpenSSL 3.0 ${crypto_INCLUDE_DIR}/openssl/opensslv.h OPENSSL_VERSION_STR)
 tandem_oldest(libarchive 3.6.2 ${archive_INCLUDE_DIR}/archive.h ARCHIVE_VERSION_ONLY_STRING)
 tandem_oldest(libpng 1.6.39 ${png_INCLUDE_DIR}/png.h PNG_LIBPNG_VER_STRING)
 
