@@ -64,7 +64,7 @@ TEST(Profile, SumsUpTheTimeOfEachName) {
     sleep();
     Scope inner("inner", " backward");
     inner.show_as("path.of.inner");
-    EXPECT_TRUE(inner.is_recorded());
+    EXPECT_TRUE(inner.takes_notes());
     sleep();
   }
   Profile::stop();
@@ -81,7 +81,7 @@ TEST(Profile, SumsUpTheTimeOfEachName) {
     EXPECT_LE(row.seconds, summary.seconds);
   }
   const Scope after("after");
-  EXPECT_FALSE(after.is_recorded());
+  EXPECT_FALSE(after.takes_notes());
 }
 
 TEST(Profile, WhatIsDoneInsideOfAWaitIsWaiting) {
