@@ -20,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds late{2};  // work that nobody waits for begins so much later
 std::uint64_t changes = 0, numbers = 0;
+enum class State { not_started, works, is_to_rest, rests } state = State::not_started;
 
 // Lets the work at the front of one stream go on. Returns whether a piece of work was finished.
 bool take_a_step(std::unique_lock<std::mutex>& lock) {
@@ -53,6 +54,11 @@ void be_the_gpu() {
   omp_set_num_threads(1);  // the threads of a team would not be the GPU
   std::unique_lock lock(mutex);
   for (;;) {
+    if (state == State::is_to_rest) {
+      state = State::rests;
+      notify();
+      changed.wait(lock, [] { return false; });
+    }
     const auto before = changes;
     try {
       if (take_a_step(lock)) continue;
@@ -78,9 +84,18 @@ bool is_open(const std::shared_ptr<Completion>& completion) { return completion 
 void push(cudaStream_t stream, std::function<bool()> advance) {
   static const auto* gpu = new std::thread(be_the_gpu);  // never joined: it ends with the process
   static_cast<void>(gpu);
+  if (state == State::not_started) state = State::works;
   stream->queue.push_back({std::move(advance), ++numbers, Clock::now()});
   ++stream->asked;
   notify();
+}
+
+void rest() {
+  std::unique_lock lock(mutex);
+  if (state != State::works) return;
+  state = State::is_to_rest;
+  notify();
+  changed.wait_for(lock, std::chrono::seconds(5), [] { return state == State::rests; });
 }
 
 void complete(Completion& completion) {

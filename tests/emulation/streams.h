@@ -35,6 +35,9 @@ void wait_for_stream(cudaStream_t stream);
 // Waits until the GPU has nothing left to do, as freeing memory does.
 void wait_for_gpu(int device);
 
+// The GPU does no more work from now on. To be called before the process ends: exit() destroys what work may use.
+void rest();
+
 // The code that a failed call returns; cudaGetLastError then returns it too.
 cudaError_t failed(cudaError_t error);
 // Notes a call of the driver in the log. Fails where a test wants that.
