@@ -72,7 +72,7 @@ float highest_of(const float* x, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const Lanes v = cpu::load_raw<float, lanes>(x + i);
-    most = (v > most) | (v != v) ? v : most;
+    most = ((v > most) | (v != v)) ? v : most;
   }
   float result = -infinity;
   for (int lane = 0; lane < lanes; ++lane) result = larger(result, most[lane]);

@@ -82,7 +82,11 @@ struct Loops {
     const std::int64_t n = blocks.length;
     for (std::int64_t b = 0; b < blocks.count; ++b) {
       // An output that is also an input is read only at the place that is written.
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
       for (std::int64_t i = 0; i < n; ++i) out[i] = f(in[i]...);
       out += n;
       ((in += blocks.step[k]), ...);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
+#include <utility>
 
 namespace tandem::cpu {
 
@@ -20,6 +20,13 @@ inline constexpr std::size_t turned_bytes = 32;
 template <class T>
 inline constexpr int turned = std::min<int>(16, turned_bytes / sizeof(T));
 
+// The numbers of a and b from the lane `from` on, in turns. `lanes` are 0, 1, ... in V.
+template <int from, class V, int... lanes>
+[[gnu::always_inline]] inline V interleaved(V a, V b, std::integer_sequence<int, lanes...>) {
+  constexpr int L = sizeof...(lanes);
+  return __builtin_shufflevector(a, b, (from + lanes / 2 + lanes % 2 * L)...);
+}
+
 // Transposes a square of L rows from `from` to `to`. Each round deals row i and row i + L/2 out to rows 2 i and 2 i +
 // 1, element by element in turns. After log2(L) rounds each element has come to its place. Of a part of a square, only
 // `rows` rows are read, and only `columns` rows are written; each row has L numbers all the same.
@@ -27,15 +34,7 @@ template <class T, int L = turned<T>>
 [[gnu::always_inline]] inline void turn_square(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
                                                std::int64_t rows = L, std::int64_t columns = L) {
   using V = vec<T, L>;
-  using Index = std::conditional_t<
-      sizeof(T) == 1, std::uint8_t,
-      std::conditional_t<sizeof(T) == 2, std::uint16_t,
-                         std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;  // as wide as a T
-  vec<Index, L> low{}, high{};
-  for (int i = 0; i < L; ++i) {
-    low[i] = static_cast<Index>(i / 2 + i % 2 * L);
-    high[i] = static_cast<Index>(low[i] + L / 2);
-  }
+  constexpr std::make_integer_sequence<int, L> lanes;
   V row[L];
 #pragma GCC unroll 16
   for (int i = 0; i < L; ++i) row[i] = i < rows ? load_raw<T, L>(from + i * from_stride) : V{};
@@ -44,8 +43,8 @@ template <class T, int L = turned<T>>
     V next[L];
 #pragma GCC unroll 8
     for (int i = 0; i < L / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(row[i], row[i + L / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(row[i], row[i + L / 2], high);
+      next[2 * i] = interleaved<0>(row[i], row[i + L / 2], lanes);
+      next[2 * i + 1] = interleaved<L / 2>(row[i], row[i + L / 2], lanes);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < L; ++i) row[i] = next[i];

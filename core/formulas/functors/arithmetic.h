@@ -219,7 +219,7 @@ struct Maximum {
   static constexpr bool selects = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return (a > b) | (a != a) ? a : b;
+    return ((a > b) | (a != a)) ? a : b;
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative_a(T a, T b) const {
@@ -235,7 +235,7 @@ struct Minimum {
   static constexpr bool selects = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
-    return (a < b) | (a != a) ? a : b;
+    return ((a < b) | (a != a)) ? a : b;
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative_a(T a, T b) const {

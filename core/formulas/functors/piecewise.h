@@ -9,7 +9,7 @@ namespace tandem::functors {
 struct Hardtanh : Clamp {
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
-    return (x <= static_cast<T>(low)) | (x >= static_cast<T>(high)) ? T(0) : T(1);
+    return ((x <= static_cast<T>(low)) | (x >= static_cast<T>(high))) ? T(0) : T(1);
   }
 };
 
@@ -26,7 +26,7 @@ struct Hardsigmoid {
   }
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
-    return (x > T(-3)) & (x < T(3)) ? T(1) / T(6) : T(0);
+    return ((x > T(-3)) & (x < T(3))) ? T(1) / T(6) : T(0);
   }
 };
 

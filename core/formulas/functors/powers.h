@@ -62,7 +62,7 @@ struct Exponential {
   TANDEM_HOST_DEVICE T derivative(T y) const {
     // 0 to the power of x is 1 at x = 0, 0 above it and infinite below it.
     const T slope = y * math::log(as<T>(base));
-    return (base == 0) & (y <= T(1)) ? T(0) : slope;
+    return ((base == 0) & (y <= T(1))) ? T(0) : slope;
   }
 };
 
@@ -81,7 +81,7 @@ struct Pow {
   template <class T>
   TANDEM_HOST_DEVICE T derivative_b(T a, T b) const {
     const T slope = math::pow(a, b) * math::log(a);
-    return (a == T(0)) & (b >= T(0)) ? T(0) : slope;
+    return ((a == T(0)) & (b >= T(0))) ? T(0) : slope;
   }
 };
 
