@@ -35,14 +35,14 @@ Tensor recompute(F&& function, const Inputs&... inputs) {
   const auto call = []<std::size_t... i>(auto& f, std::span<const Tensor> x, std::index_sequence<i...>) {
     return f(x[i]...);
   };
-  constexpr auto all = std::index_sequence_for<Inputs...>{};
+  using All = std::index_sequence_for<Inputs...>;
   if constexpr (std::is_base_of_v<Module, std::remove_cvref_t<F>>) {
     static_assert(std::is_lvalue_reference_v<F>, "recompute: the module must live until the backward pass");
-    return detail::recompute([&function, call](std::span<const Tensor> x) { return call(function, x, all); },
+    return detail::recompute([&function, call](std::span<const Tensor> x) { return call(function, x, All{}); },
                              {Tensor(inputs)...});
   } else {
     return detail::recompute([function = std::forward<F>(function),
-                              call](std::span<const Tensor> x) mutable { return call(function, x, all); },
+                              call](std::span<const Tensor> x) mutable { return call(function, x, All{}); },
                              {Tensor(inputs)...});
   }
 }

@@ -50,10 +50,10 @@ std::vector<ArraysFormat> all_formats() {
   return formats;
 }
 
-// "a safetensors file or a .pth file", of one of their members.
-std::string names(std::string ArraysFormat::*member) {
+// The formats by one of their members, with `between` them: ".safetensors or .pth".
+std::string names(std::string ArraysFormat::*member, const std::string& between) {
   std::string text;
-  for (const ArraysFormat& format : all_formats()) text += (text.empty() ? "" : " or ") + format.*member;
+  for (const ArraysFormat& format : all_formats()) text += (text.empty() ? "" : between) + format.*member;
   return text;
 }
 
@@ -69,7 +69,7 @@ std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std
   const std::string first = file.read(std::min<std::uint64_t>(file.size(), 9), 0);
   for (const ArraysFormat& format : all_formats())
     if (format.recognises(first)) return format.read(path, key);
-  file.check(false, "is not ", names(&ArraysFormat::what));
+  file.check(false, all_formats().size() > 1 ? "is neither " : "is not ", names(&ArraysFormat::what, " nor "));
   return {};
 }
 
@@ -83,7 +83,7 @@ void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> 
   for (const ArraysFormat& format : all_formats())
     if (path.extension() == format.extension) return format.write(path, arrays, metadata);
   detail::fail("cannot save arrays as ", path.string(), ": expected a name that ends in ",
-               names(&ArraysFormat::extension));
+               names(&ArraysFormat::extension, " or "));
 }
 
 }  // namespace tandem
