@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <support/ranks.h>
 #include "support/arrays.h"
-#include "support/ranks.h"
 
 namespace tandem::distributed {
 namespace {

@@ -1,11 +1,14 @@
 // The ways in which ranks find each other, in processes: each is this program again, in the role of a rank.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/rendezvous.h>
 #include <tandem/distributed/job/together.h>
+#include <tandem/distributed/store/store.h>
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <gtest/gtest.h>
+#include <support/annexes.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
 #include <support/torch_python.h>
@@ -116,6 +119,7 @@ std::vector<Variables> by_hand(int size, const std::string& method) {
 std::string free_port() { return std::to_string(TcpStoreServer({}).port()); }
 
 TEST(Init, InAFile) {
+  SKIP_WITHOUT_ANNEX(stores_at_paths());
   const TemporaryFolder folder;
   expect_done(run_ranks(by_hand(3, "file://" + (folder / "store").string())));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
@@ -146,6 +150,7 @@ TEST(Init, ByMpisVariables) {
 }
 
 TEST(Init, BySlurmsVariables) {
+  SKIP_WITHOUT_ANNEX(launcher_kinds());
   std::vector<Variables> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.push_back({{"SLURM_JOB_ID", std::to_string(getpid())},

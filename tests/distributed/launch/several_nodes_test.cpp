@@ -1,8 +1,10 @@
 // Launchers of several nodes that meet over the loopback of one host.
+#include <tandem/distributed/launch/node_rendezvous.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <gtest/gtest.h>
+#include <support/annexes.h>
 #include <support/running_process.h>
 #include <support/temporary_folder.h>
 
@@ -24,6 +26,7 @@ using testing::RunningProcess;
 class SeveralNodes : public ::testing::Test {
  protected:
   SeveralNodes() : port_(std::to_string(local_port(listen_on("127.0.0.1", 0)))) {}
+  void SetUp() override { SKIP_WITHOUT_ANNEX(rendezvous_of_many_nodes()); }
 
   using Node = std::unique_ptr<RunningProcess>;
   static Node start(std::vector<std::string> options, const std::string& script) {
