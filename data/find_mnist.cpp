@@ -1,7 +1,6 @@
 #include <tandem/data/find_mnist.h>
 
 #include <tandem/core/base/check.h>
-#include <tandem/data/annexes.h>
 #include <tandem/data/cache_folder.h>
 
 #include <fmt/format.h>

@@ -9,6 +9,12 @@
 #include <string>
 #include <vector>
 
+namespace tandem {
+
+void add_data_annexes();  // as add_core_annexes()
+
+}  // namespace tandem
+
 namespace tandem::data {
 
 // The folder of the MNIST files. `notice` is a text for people, and may be empty. A program must print it, because it

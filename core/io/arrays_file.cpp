@@ -40,20 +40,10 @@ void write_dict(const std::filesystem::path& path, std::span<const NamedArray> a
   write_safetensors(path, arrays, metadata, Checksums::crc32);
 }
 
-// Those of the annexes come after ours.
-std::vector<ArraysFormat> all_formats() {
-  std::vector<ArraysFormat> formats = {{"a safetensors file", ".safetensors",
-                                        [](std::string_view first) { return first.size() == 9 && first[8] == '{'; },
-                                        read_dict, write_dict}};
-  const auto& more = arrays_formats().entries();
-  formats.insert(formats.end(), more.begin(), more.end());
-  return formats;
-}
-
 // The formats by one of their members, with `between` them: ".safetensors or .pth".
 std::string names(std::string ArraysFormat::*member, const std::string& between) {
   std::string text;
-  for (const ArraysFormat& format : all_formats()) text += (text.empty() ? "" : between) + format.*member;
+  for (const ArraysFormat& format : arrays_formats().entries()) text += (text.empty() ? "" : between) + format.*member;
   return text;
 }
 
@@ -64,23 +54,30 @@ AnnexList<ArraysFormat>& arrays_formats() {
   return formats;
 }
 
+void add_safetensors_format() {
+  arrays_formats().add({"a safetensors file", ".safetensors",
+                        [](std::string_view first) { return first.size() == 9 && first[8] == '{'; }, read_dict,
+                        write_dict});
+}
+
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key) {
   const InputFile file(path, "file");
   const std::string first = file.read(std::min<std::uint64_t>(file.size(), 9), 0);
-  for (const ArraysFormat& format : all_formats())
+  for (const ArraysFormat& format : arrays_formats().entries())
     if (format.recognises(first)) return format.read(path, key);
-  file.check(false, all_formats().size() > 1 ? "is neither " : "is not ", names(&ArraysFormat::what, " nor "));
+  file.check(false, arrays_formats().entries().size() > 1 ? "is neither " : "is not ",
+             names(&ArraysFormat::what, " nor "));
   return {};
 }
 
 bool is_arrays_file_name(const std::filesystem::path& path) {
-  const auto formats = all_formats();
-  return std::ranges::any_of(formats, [&](const auto& format) { return path.extension() == format.extension; });
+  return std::ranges::any_of(arrays_formats().entries(),
+                             [&](const auto& format) { return path.extension() == format.extension; });
 }
 
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                  const std::map<std::string, std::string>& metadata) {
-  for (const ArraysFormat& format : all_formats())
+  for (const ArraysFormat& format : arrays_formats().entries())
     if (path.extension() == format.extension) return format.write(path, arrays, metadata);
   detail::fail("cannot save arrays as ", path.string(), ": expected a name that ends in ",
                names(&ArraysFormat::extension, " or "));

@@ -1,4 +1,4 @@
-// A format of files of named arrays. Safetensors is always there; annexes add others.
+// ArraysFormat: a format of files of named arrays. The ground floor adds safetensors, annexes add others.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -26,6 +26,7 @@ struct ArraysFormat {
       write;
 };
 
+// Safetensors comes first.
 AnnexList<ArraysFormat>& arrays_formats();
 
 }  // namespace tandem
