@@ -260,7 +260,7 @@ void check_value(const char* operation, std::span<const Tensor> inputs, const Ar
   detail::fail("DetectAnomaly: in the result of ", operation, ", ", found, of_input);
 }
 
-// Tells the profile the shapes of an operation, whose range is the innermost one.
+// Notes the shapes of an operation, whose scope is the innermost one.
 void note_shapes(const char* operation, std::span<const Tensor> inputs, const Array& value) {
   Scope* const scope = Scope::innermost();
   if (!scope || !scope->takes_notes() || scope->has_notes() || std::string_view(scope->name()) != operation) return;

@@ -1,9 +1,9 @@
-// The 16-bit copies of weights on a GPU, made at once.
+// Makes the 16-bit copies of all weights on a GPU together.
 //
 // On a GPU each conversion is a kernel, and a small network has more parameters than other work. So all parameters that
 // an Autocast needs are converted by one kernel, as soon as the first of them is needed. Which they are is known from
 // the last Autocast of the same thread that began with the same parameter. The copies live as long as the outermost
-// Autocast. A copy is made anew when its parameter has changed.
+// Autocast. A copy is rebuilt when its parameter has changed.
 #include <tandem/autograd/low_weights.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
@@ -16,7 +16,7 @@ namespace tandem {
 namespace autograd {
 namespace {
 
-// That this thread is in, or 0.
+// The number of the recording that this thread is in; 0 outside of one.
 std::uint64_t recording_number() { return is_recording_graph() ? Recording::current()->number() : 0; }
 
 // A parameter, or a view of one, that keeps no memory alive.

@@ -1,5 +1,5 @@
 // The umbrella header: includes the headers that most programs need. Programs include others themselves: the raw
-// operations on Arrays (core/ops.h), recorded steps (core/array/graphed_step.h), semantic segmentation
+// operations on Arrays (core/ops.h), semantic segmentation
 // (data/segmentation/, nn/models/segmentation.h, distributed/training/pretrained.h) and your own rules for fused
 // optimizers (optim/own_rule.h).
 #pragma once

@@ -27,8 +27,8 @@ class ScopeObserver {
   virtual void noted(const Scope& scope, const char* key, std::string_view value) = 0;
   virtual void noted(const Scope& scope, const char* key, std::int64_t value) = 0;
 
-  // From now on `observer`, which lives as long as the program, sees scopes begin; null: nobody. It also sees the end
-  // of those that it saw begin. Any thread may call it.
+  // Sets the observer of all scopes that begin from now on; null removes it. It lives as long as the program, because
+  // it also sees the end of each scope that it saw begin. Any thread may call it.
   static void set(ScopeObserver* observer) { current_.store(observer); }
   static ScopeObserver* current() { return current_.load(std::memory_order_acquire); }
 
@@ -39,7 +39,7 @@ class ScopeObserver {
   static constinit std::atomic<ScopeObserver*> current_;
 };
 
-// A scope costs a nanosecond or two while nobody observes. Only the thread that creates it may use it.
+// A scope costs a nanosecond or two while there is no observer. Only the thread that creates it may use it.
 class Scope {
  public:
   enum class Kind {

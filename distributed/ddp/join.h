@@ -1,4 +1,4 @@
-// join(): training goes on while some ranks have run out of data.
+// join(): the other ranks continue to train when a rank has run out of data.
 #pragma once
 
 #include <tandem/distributed/ddp/distributed_data_parallel.h>

@@ -241,7 +241,7 @@ bool ManyNodes::decide() {
     try {
       status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
     } catch (const ForeignText& error) {
-      // All nodes shall hear this reason, so this one goes on serving the store until they have left.
+      // All nodes must read this reason, so this node serves the store until they have left.
       foreign = error.what();
       continue;
     }

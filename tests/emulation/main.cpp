@@ -13,6 +13,6 @@ int main(int argc, char** argv) {
   tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
   tandem::add_cuda_backend();
   const int code = RUN_ALL_TESTS();
-  emulation::rest();  // it would use what exit() destroys
+  emulation::rest();  // exit() destroys objects that it may still use
   return code;
 }

@@ -35,7 +35,7 @@ void wait_for_stream(cudaStream_t stream);
 // Waits until the GPU has nothing left to do, as freeing memory does.
 void wait_for_gpu(int device);
 
-// The GPU does no more work from now on. To be called before the process ends: exit() destroys what work may use.
+// Stops the GPU. main() calls it before it returns, because exit() destroys objects that the GPU may still use.
 void rest();
 
 // The code that a failed call returns; cudaGetLastError then returns it too.
