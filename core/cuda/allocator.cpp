@@ -1,7 +1,7 @@
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/device_memory.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/caching_allocator.h>
+#include <tandem/core/device/gpu_allocator.h>
 
 #include <array>
 #include <memory>
@@ -46,11 +46,11 @@ class DeviceMemory : public MemorySource {
 
 }  // namespace
 
-CachingAllocator& device_allocator(int index) {
+GpuAllocator& device_allocator(int index) {
   struct Memory {
-    explicit Memory(int index) : source(index), allocator(source, alignment, true) {}
+    explicit Memory(int index) : source(index), allocator(source, alignment) {}
     DeviceMemory source;
-    CachingAllocator allocator;
+    GpuAllocator allocator;
   };
   // Never destroyed, as the CPU's allocator is not. Besides, the driver may be gone before static Arrays are.
   static auto* memories = new std::array<std::unique_ptr<Memory>, 64>;

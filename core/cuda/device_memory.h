@@ -1,10 +1,10 @@
 // The memory of a GPU. Its CudaBackend allocates from here, and recorded graphs open pools here.
 #pragma once
 
-#include <tandem/core/device/caching_allocator.h>
+#include <tandem/core/device/gpu_allocator.h>
 
 namespace tandem::cuda {
 
-CachingAllocator& device_allocator(int index);
+GpuAllocator& device_allocator(int index);
 
 }  // namespace tandem::cuda

@@ -4,7 +4,7 @@
 
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/caching_allocator.h>
+#include <tandem/core/device/gpu_allocator.h>
 
 #include <exception>
 #include <memory>
@@ -58,7 +58,7 @@ class CudaGraph final : public DeviceGraph {
   const int device_;
   cudaStream_t capture_stream_ = nullptr, replay_stream_ = nullptr;
   std::unique_ptr<StreamGuard> guard_;  // while capturing
-  CachingAllocator::Pool pool_ = 0;
+  GpuAllocator::Pool pool_ = 0;
   const std::shared_ptr<ExecutableGraph> executable_ = std::make_shared<ExecutableGraph>();
 };
 

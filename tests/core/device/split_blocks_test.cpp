@@ -1,5 +1,5 @@
 // Large blocks: cut from slabs, joined again, apart for each pool.
-#include <tandem/core/device/caching_allocator.h>
+#include <tandem/core/device/gpu_allocator.h>
 #include <tandem/core/device/split_blocks.h>
 
 #include <gtest/gtest.h>
@@ -78,9 +78,9 @@ TEST(SplitBlocks, RandomRequestsDoNotOverlap) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     Source source;
-    CachingAllocator allocator(source, 512, true);
+    GpuAllocator allocator(source, 512);
     std::map<char*, std::size_t> used;
-    std::vector<CachingAllocator::Pool> pools;
+    std::vector<GpuAllocator::Pool> pools;
     bool is_open = false;
     std::size_t in_use = 0;
     for (int i = 0; i < 2000; ++i) {
@@ -130,7 +130,7 @@ TEST(SplitBlocks, RandomRequestsDoNotOverlap) {
 // A step that asks for the same each time asks the system for nothing after its first run.
 TEST(SplitBlocks, ASteadyStepIsServedFromWhatIsThere) {
   Source source;
-  CachingAllocator allocator(source, 512, true);
+  GpuAllocator allocator(source, 512);
   std::uint64_t requests = 0;
   for (int step = 0; step < 5; ++step) {
     std::vector<std::pair<void*, std::size_t>> held;
