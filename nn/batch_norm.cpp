@@ -1,6 +1,5 @@
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
-#include <tandem/nn/recompute.h>
 
 namespace tandem::nn {
 

@@ -19,6 +19,13 @@ namespace tandem::nn {
 
 class Module;
 
+// Whether this thread runs a part of a network for the second time (recompute.h). A module that changes a state of its
+// own in the forward pass then leaves it as it is.
+namespace detail {
+inline thread_local bool recomputing = false;
+}
+inline bool is_recomputing() { return detail::recomputing; }
+
 struct NamedModule {
   std::string name;
   Module& module;

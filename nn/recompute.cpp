@@ -22,8 +22,6 @@ using autograd::Needs;
 using autograd::Saved;
 using autograd::TensorState;
 
-thread_local bool recomputing = false;
-
 // Sets a variable to `value`, and back to the former value at the end of its life.
 template <class T>
 class Restored {
@@ -89,8 +87,6 @@ struct Input {
 
 }  // namespace
 
-bool is_recomputing() { return recomputing; }
-
 Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function, std::vector<Tensor> inputs) {
   if (!grad_enabled()) return function(inputs);
   const std::vector<Input> kept(inputs.begin(), inputs.end());
@@ -116,7 +112,7 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
     const EnableGrad enable_grad;
     const Autocast autocast(low);
     const Restored same_random(default_generator(), random);
-    const Restored second_run(recomputing, true);
+    const Restored second_run(detail::recomputing, true);
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
     TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),

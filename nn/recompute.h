@@ -50,7 +50,4 @@ Tensor recompute(F&& function, const Inputs&... inputs) {
 // Runs all of `modules` in `segments` recomputed parts, whose lengths are as equal as possible.
 Tensor recompute_sequential(Sequential& modules, std::int64_t segments, const Tensor& input);
 
-// Whether this thread is in the second run of a recompute.
-bool is_recomputing();
-
 }  // namespace tandem::nn
