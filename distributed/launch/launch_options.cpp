@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/launch/launch_option_group.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/unknown_option.h>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -26,18 +26,13 @@ class Help : public CLI::Formatter {
 
 // The values of the options as given, not checked yet. The names and defaults are torchrun's.
 struct Arguments {
-  std::string nnodes = "1";
   std::string nproc_per_node = "1";
-  std::string node_rank = "0";
   bool standalone = false;
   std::string role = "default";
   std::string bind = "none";
   std::string master_addr;
   std::string master_port = "0";
-  std::string rdzv_backend = "static";
-  std::string rdzv_endpoint;
   std::string rdzv_id;
-  std::string rdzv_conf;
   std::string local_addr;
   bool open_store = false;
   std::string max_restarts = "0";
@@ -46,47 +41,32 @@ struct Arguments {
   std::string tee = "0";
   std::vector<std::string> local_ranks_filter;
   std::string grace = "5";
-  std::string monitor_interval = "0.1";
   std::string start_method = "spawn";
   std::string module;
   bool run_path = false;
   bool no_python = false;
   bool use_env = false;
   std::vector<std::string> questions;  // the value of each of launch_questions(); empty: not asked
+  std::vector<std::unique_ptr<LaunchOptionGroup>> groups;
 };
 
 void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("--nproc-per-node", a.nproc_per_node,
                  "processes to start here: a number, auto, cpu or gpu (default 1)")
       ->group("Processes");
-  app.add_option("--nnodes", a.nnodes, "hosts: a number, or MIN:MAX (default 1)")->group("Processes");
-  app.add_option("--node-rank", a.node_rank, "which of the hosts this is, with --rdzv-backend static (default 0)")
-      ->group("Processes");
   app.add_option("--role", a.role, "passed on as ROLE_NAME (default default)")->group("Processes");
   app.add_option("--bind", a.bind, "cores: each process gets its own share of the cores; none")
       ->check(CLI::IsMember({"none", "cores"}))
       ->group("Processes");
 
+  for (const auto& make : launch_option_groups().entries()) a.groups.push_back(make(app));
   app.add_flag("--standalone", a.standalone, "one host, a free port (the default)")->group("Meeting");
   app.add_option("--master-addr", a.master_addr, "the address of node 0 to meet at (default 127.0.0.1)")
       ->group("Meeting");
   app.add_option("--master-port", a.master_port,
                  "the port to meet at (default a free one on one host, 29500 on several)")
       ->group("Meeting");
-  app.add_option("--rdzv-backend", a.rdzv_backend,
-                 "static: hosts are numbered by --node-rank; c10d: as they arrive (default static)")
-      ->check(CLI::IsMember({"static", "c10d"}))
-      ->group("Meeting");
-  app.add_option("--rdzv-endpoint", a.rdzv_endpoint,
-                 "HOST:PORT to meet at; with c10d HOST serves it (default port 29400)")
-      ->group("Meeting");
   app.add_option("--rdzv-id", a.rdzv_id, "the run's name, the same on all hosts")->group("Meeting");
-  app.add_option("--rdzv-conf", a.rdzv_conf,
-                 "name=seconds,...: join_timeout (600), last_call_timeout (30), keep_alive_interval (5) times "
-                 "keep_alive_max_attempt (3); is_host=0 or 1")
-      ->group("Meeting");
-  app.add_option("--monitor-interval", a.monitor_interval, "seconds between looks at the other hosts (default 0.1)")
-      ->group("Meeting");
   app.add_flag("--open-store", a.open_store, "let processes join that do not know the job's token (Python's)")
       ->group("Meeting");
 
@@ -146,12 +126,6 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
   return argument;
 }
 
-// The number that `text` writes in at most five digits; -1 if `text` is anything else.
-int small_number(const std::string& text) {
-  const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
-  return is_number ? std::stoi(text) : -1;
-}
-
 // The whole of `text` as a number from `least` to `most`; none if it is anything else.
 template <class T>
 std::optional<T> number_in(const std::string& text, T least, T most) {
@@ -160,20 +134,6 @@ std::optional<T> number_in(const std::string& text, T least, T most) {
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || rest != end || !(value >= least && value <= most)) return std::nullopt;
   return value;
-}
-
-int parse_whole(const std::string& option, const std::string& text, int most = std::numeric_limits<int>::max()) {
-  const auto value = number_in(text, 0, most);
-  const bool has_limit = most < std::numeric_limits<int>::max();
-  TANDEM_CHECK(value, option, " ", text, ": expected a whole number ",
-               has_limit ? "from 0 to " + std::to_string(most) : "of at least 0");
-  return *value;
-}
-
-LaunchOptions::Duration parse_seconds(const std::string& option, const std::string& text, double least, double most) {
-  const auto value = number_in(text, least, most);
-  TANDEM_CHECK(value, fmt::format("{} {}: expected seconds, from {} to {}", option, text, least, most));
-  return LaunchOptions::Duration(static_cast<std::int64_t>(*value * 1000));
 }
 
 int parse_process_count(const std::string& text) {
@@ -188,109 +148,13 @@ int parse_process_count(const std::string& text) {
   return count;
 }
 
-void parse_node_count(const std::string& text, LaunchOptions& options) {
-  const auto colon = std::min(text.find(':'), text.size());
-  options.min_nodes = small_number(text.substr(0, colon));
-  options.max_nodes = colon < text.size() ? small_number(text.substr(colon + 1)) : options.min_nodes;
-  TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "--nnodes ", text,
-               ": expected a number of at least 1, or MIN:MAX with MIN at most MAX");
-}
-
-void parse_endpoint(const std::string& text, LaunchOptions& options) {
-  // Allowed forms: HOST, HOST:PORT, [IPV6]:PORT, IPV6.
-  const bool is_bracketed = !text.empty() && text.front() == '[';
-  const auto host_end = is_bracketed ? text.find(']') : text.size();
-  const auto colon = is_bracketed ? text.find(':', std::min(host_end, text.size())) : text.rfind(':');
-  const bool has_port = colon != std::string::npos && (is_bracketed || text.find(':') == colon);
-  options.master_addr = is_bracketed ? text.substr(1, host_end - 1) : has_port ? text.substr(0, colon) : text;
-  options.master_port = has_port ? small_number(text.substr(colon + 1)) : 0;
-  TANDEM_CHECK(!options.master_addr.empty() && host_end != std::string::npos && options.master_port >= 0 &&
-                   options.master_port <= 65535,
-               "--rdzv-endpoint ", text, ": expected HOST:PORT",
-               options.max_nodes == 1 ? ", with port 0 for a free one" : "");
-}
-
-void parse_conf(const std::string& text, LaunchOptions& options) {
-  double keep_alive_interval = 5, keep_alive_attempts = 3;
-  const auto seconds = [](double value) { return LaunchOptions::Duration(static_cast<std::int64_t>(value * 1000)); };
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const auto equals = std::min(part.find('='), part.size());
-    const auto name = part.substr(0, equals);
-    const auto value = equals < part.size() ? part.substr(equals + 1) : "";
-    if (name == "is_host") {
-      const bool is_true = value == "1" || value == "true" || value == "True";
-      TANDEM_CHECK(is_true || value == "0" || value == "false" || value == "False", "--rdzv-conf is_host=", value,
-                   ": expected 0 or 1");
-      options.serves_store = is_true;
-      continue;
-    }
-    char* end = nullptr;
-    const double number = std::strtod(value.c_str(), &end);
-    const auto check_number = [&] {
-      TANDEM_CHECK(!value.empty() && *end == '\0' && std::isfinite(number) && number >= 0 && number < 1e8,
-                   "--rdzv-conf ", part, ": expected a number, as in ", name, "=60");
-    };
-    if (name == "timeout" || name == "join_timeout") {
-      check_number();
-      options.join_timeout = seconds(number);
-    } else if (name == "last_call_timeout") {
-      check_number();
-      options.last_call = seconds(number);
-    } else if (name == "keep_alive_interval") {
-      check_number();
-      keep_alive_interval = number;
-    } else if (name == "keep_alive_max_attempt") {
-      check_number();
-      keep_alive_attempts = number;
-    } else {
-      TANDEM_CHECK(name == "close_timeout" || name == "read_timeout" || name == "store_type" || name == "use_libuv",
-                   "--rdzv-conf ", part,
-                   ": expected names of timeout, join_timeout, last_call_timeout, "
-                   "keep_alive_interval, keep_alive_max_attempt, is_host (and, without effect, close_timeout, "
-                   "read_timeout, store_type, use_libuv)");
-    }
-  }
-  options.silence_allowed = seconds(std::clamp(keep_alive_interval * keep_alive_attempts, 1.0, 1e8));
-}
-
-void place_nodes(const Arguments& a, LaunchOptions& options) {
-  parse_node_count(a.nnodes, options);
-  const bool is_static = a.rdzv_backend == "static";
-  const int node_rank = parse_whole("--node-rank", a.node_rank);
-  const int master_port = parse_whole("--master-port", a.master_port, 65535);
-  if (!a.rdzv_endpoint.empty()) {
-    TANDEM_CHECK(a.master_addr.empty() && master_port == 0, "--rdzv-endpoint ", a.rdzv_endpoint,
-                 ": says the same as --master-addr and --master-port, give only one of them");
-    parse_endpoint(a.rdzv_endpoint, options);
-  } else {
-    if (!a.master_addr.empty()) options.master_addr = a.master_addr;
-    options.master_port = master_port;
-  }
-  if (options.max_nodes == 1) {
-    TANDEM_CHECK(node_rank == 0, "--node-rank ", node_rank, ": a job of one host has node 0 only");
-    return;
-  }
-  TANDEM_CHECK(!a.standalone, "--standalone --nnodes ", a.nnodes, ": a standalone job has one host");
-  TANDEM_CHECK(!a.master_addr.empty() || !a.rdzv_endpoint.empty(), "--nnodes ", a.nnodes,
-               ": several hosts need an address of one of them to meet at: --master-addr (with --node-rank), or "
-               "--rdzv-backend c10d --rdzv-endpoint HOST:PORT");
-  if (options.master_port == 0) options.master_port = is_static ? 29500 : 29400;
-  if (!is_static) return;
-  TANDEM_CHECK(options.min_nodes == options.max_nodes, "--nnodes ", a.nnodes,
-               ": a range of hosts needs --rdzv-backend c10d; static has a fixed number");
-  TANDEM_CHECK(node_rank < options.max_nodes, "--node-rank ", node_rank, ": with --nnodes ", a.nnodes,
-               " there are nodes 0 to ", options.max_nodes - 1);
-  options.node_rank = node_rank;
-}
-
 LaunchOptions understand(const Arguments& a) {
   TANDEM_CHECK(a.module.empty() && !a.run_path, a.run_path ? "--run-path" : "--module",
                ": tandemrun runs programs as they are; for Python write: tandemrun [options] python -m MODULE");
   LaunchOptions options;
   options.processes = parse_process_count(a.nproc_per_node);
-  place_nodes(a, options);
-  parse_conf(a.rdzv_conf, options);
+  if (!a.master_addr.empty()) options.master_addr = a.master_addr;
+  options.master_port = parse_whole("--master-port", a.master_port, 65535);
   options.role = a.role;
   options.bind_cores = a.bind == "cores";
   options.run_id = a.rdzv_id;
@@ -309,11 +173,36 @@ LaunchOptions understand(const Arguments& a) {
     }
   }
   options.grace = parse_seconds("--grace", a.grace, 0, 1e6);
-  options.monitor_interval = parse_seconds("--monitor-interval", a.monitor_interval, 0.001, 60);
+  for (const auto& group : a.groups) group->understand(options);
   return options;
 }
 
 }  // namespace
+
+// The number that `text` writes in at most five digits; -1 if `text` is anything else.
+int small_number(const std::string& text) {
+  const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? std::stoi(text) : -1;
+}
+
+int parse_whole(const std::string& option, const std::string& text, int most) {
+  const auto value = number_in(text, 0, most);
+  const bool has_limit = most < std::numeric_limits<int>::max();
+  TANDEM_CHECK(value, option, " ", text, ": expected a whole number ",
+               has_limit ? "from 0 to " + std::to_string(most) : "of at least 0");
+  return *value;
+}
+
+LaunchOptions::Duration parse_seconds(const std::string& option, const std::string& text, double least, double most) {
+  const auto value = number_in(text, least, most);
+  TANDEM_CHECK(value, fmt::format("{} {}: expected seconds, from {} to {}", option, text, least, most));
+  return LaunchOptions::Duration(static_cast<std::int64_t>(*value * 1000));
+}
+
+AnnexList<MakeLaunchOptionGroup>& launch_option_groups() {
+  static AnnexList<MakeLaunchOptionGroup> groups(add_distributed_annexes);
+  return groups;
+}
 
 StreamChoice parse_stream_choice(const std::string& option, const std::string& text) {
   const auto digit = [&](const std::string& part) {

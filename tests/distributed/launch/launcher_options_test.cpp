@@ -1,7 +1,10 @@
 // tandemrun's command line: what it takes, and how it names what it does not.
+#include <tandem/distributed/launch/launch_option_group.h>
+
 #include <gtest/gtest.h>
 
 #include "launcher_fixture.h"
+#include "support/annexes.h"
 
 namespace tandem::distributed {
 namespace {
@@ -26,14 +29,47 @@ TEST_F(LauncherTest, AMissingProgramIsNamed) {
   expect_parts(err(), {"not a file"});
 }
 
-TEST_F(LauncherTest, WrongUsageIsNamed) {
-  const std::pair<std::vector<std::string>, std::string> cases[] = {
+using Cases = std::vector<std::pair<std::vector<std::string>, std::string>>;
+
+class WrongUsageTest : public LauncherTest {
+ protected:
+  void expect_named(const Cases& cases) {
+    for (const auto& [arguments, expected] : cases) {
+      EXPECT_EQ(run(arguments), 2) << expected;
+      expect_parts(err(), {expected});
+      EXPECT_EQ(out(), "");
+    }
+  }
+};
+
+TEST_F(WrongUsageTest, IsNamed) {
+  expect_named({
       {{"--frobnicate", "true"}, "--frobnicate"},
       {{"-x", "true"}, "-x"},
       {{"--nproc-per-node", "0", "true"}, "--nproc-per-node 0"},
       {{"--nproc-per-node", "many", "true"}, "--nproc-per-node many"},
       {{"--nproc-per-node=-3", "true"}, "--nproc-per-node -3"},
       {{"--nproc-per-node=gpu", "true"}, "--nproc-per-node gpu"},
+      {{"--max-restarts", "-1", "true"}, "--max-restarts -1: expected a whole number of at least 0\n"},
+      {{"--max-restarts=x", "true"}, "--max-restarts x: expected a whole number of at least 0\n"},
+      {{"-m", "package.module"}, "--module"},
+      {{"--master-port=70000", "true"}, "--master-port 70000: expected a whole number from 0 to 65535\n"},
+      {{"--grace=-1", "true"}, "--grace -1: expected seconds, from 0 to 1000000\n"},
+      {{"--grace=nan", "true"}, "--grace nan: expected seconds"},
+      {{"--redirects=4", "true"}, "--redirects 4"},
+      {{"--tee=0:1,x:2", "true"}, "--tee 0:1,x:2"},
+      {{"--local-ranks-filter=1", "true"}, "--local-ranks-filter 1"},
+      {{"--local-ranks-filter=0,x", "true"}, "--local-ranks-filter x: expected a whole number of at least 0\n"},
+      {{"--bind=sockets", "true"}, "--bind"},
+      {{"--nproc-per-node"}, "--nproc-per-node"},
+      {{"--standalone"}, "no program"},
+      {{}, "no program"},
+  });
+}
+
+TEST_F(WrongUsageTest, OfOptionsForSeveralHostsIsNamed) {
+  SKIP_WITHOUT_ANNEX(launch_option_groups());
+  expect_named({
       {{"--nnodes=2", "true"}, "--nnodes 2"},
       {{"--nnodes=0", "true"}, "--nnodes 0"},
       {{"--nnodes=3:2", "true"}, "--nnodes 3:2"},
@@ -45,32 +81,13 @@ TEST_F(LauncherTest, WrongUsageIsNamed) {
       {{"--rdzv-conf=patience=5", "true"}, "--rdzv-conf patience=5"},
       {{"--rdzv-conf=is_host=maybe", "true"}, "is_host=maybe"},
       {{"--rdzv-endpoint=[::1", "true"}, "--rdzv-endpoint [::1"},
-      {{"--max-restarts", "-1", "true"}, "--max-restarts -1: expected a whole number of at least 0\n"},
-      {{"--max-restarts=x", "true"}, "--max-restarts x: expected a whole number of at least 0\n"},
       {{"--monitor-interval=0", "true"}, "--monitor-interval 0: expected seconds, from 0.001 to 60\n"},
-      {{"-m", "package.module"}, "--module"},
       {{"--node-rank=1", "true"}, "--node-rank 1"},
       {{"--node-rank=-1", "true"}, "--node-rank -1: expected a whole number of at least 0\n"},
-      {{"--master-port=70000", "true"}, "--master-port 70000: expected a whole number from 0 to 65535\n"},
       {{"--rdzv-endpoint=host:port", "true"}, "--rdzv-endpoint host:port"},
       {{"--rdzv-endpoint=localhost:0", "--master-port=5", "true"}, "--master-port"},
       {{"--rdzv-backend=etcd", "true"}, "--rdzv-backend"},
-      {{"--grace=-1", "true"}, "--grace -1: expected seconds, from 0 to 1000000\n"},
-      {{"--grace=nan", "true"}, "--grace nan: expected seconds"},
-      {{"--redirects=4", "true"}, "--redirects 4"},
-      {{"--tee=0:1,x:2", "true"}, "--tee 0:1,x:2"},
-      {{"--local-ranks-filter=1", "true"}, "--local-ranks-filter 1"},
-      {{"--local-ranks-filter=0,x", "true"}, "--local-ranks-filter x: expected a whole number of at least 0\n"},
-      {{"--bind=sockets", "true"}, "--bind"},
-      {{"--nproc-per-node"}, "--nproc-per-node"},
-      {{"--standalone"}, "no program"},
-      {{}, "no program"},
-  };
-  for (const auto& [arguments, expected] : cases) {
-    EXPECT_EQ(run(arguments), 2) << expected;
-    expect_parts(err(), {expected});
-    EXPECT_EQ(out(), "");
-  }
+  });
 }
 
 TEST_F(LauncherTest, HelpIsNoError) {
@@ -79,6 +96,7 @@ TEST_F(LauncherTest, HelpIsNoError) {
 }
 
 TEST_F(LauncherTest, AcceptsTorchrunsOtherOptions) {
+  SKIP_WITHOUT_ANNEX(launch_option_groups());
   EXPECT_EQ(run_shell(1, "true",
                       {"--nnodes=1:1", "--node_rank=0", "--rdzv-conf", "timeout=900,is_host=1", "--monitor-interval=1",
                        "--start-method=fork", "--use-env", "--master-addr=localhost"}),
