@@ -4,8 +4,6 @@
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/system/network_interface.h>
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -81,54 +79,6 @@ Environment read_torchrun(const Variables& variables) {
   return result;
 }
 
-struct MpiVariables {
-  const char* launcher;
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-};
-constexpr MpiVariables mpi_launchers[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-     "MV2_COMM_WORLD_LOCAL_SIZE"},
-    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-};
-
-// The launcher of an annex that started this process; null: none did.
-const LauncherKind* launcher_of(const Variables& variables) {
-  for (const auto& kind : launcher_kinds().entries()) {
-    if (kind.has_started(variables)) return &kind;
-  }
-  return nullptr;
-}
-
-Environment read_mpi(const Variables& variables, const MpiVariables& names) {
-  Environment result;
-  result.launcher = names.launcher;
-  result.world_size = variables.number(names.size, 1, any);
-  result.rank = variables.number(names.rank, 0, result.world_size - 1);
-  if (variables.is_set(names.local_rank) && variables.is_set(names.local_size)) {
-    result.local_world_size = variables.number(names.local_size, 1, result.world_size);
-    result.local_rank = variables.number(names.local_rank, 0, result.local_world_size - 1);
-    result.knows_host = result.local_world_size == result.world_size;  // of several hosts, MPI does not number them
-  } else if (const auto* kind = launcher_of(variables)) {              // srun --mpi=pmi2
-    kind->read_hosts(variables, result);
-  } else {
-    result.knows_host = result.world_size == 1;
-  }
-  result.master_port = 29500;
-  if (is_one_host(result)) {
-    result.master_addr = "127.0.0.1";
-    // All ranks of one mpirun compute the same port, and two jobs seldom share one.
-    const auto job = variables.first_of({"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"});
-    const auto number = job.empty() ? static_cast<std::size_t>(getppid()) : std::hash<std::string>()(job);
-    result.master_port = port_for(number, 0);
-  }
-  return result;
-}
-
 // The user may have started the process by hand in a Slurm shell that has more tasks than one.
 Environment read_no_launcher(const Variables& variables) {
   Environment result;
@@ -145,10 +95,9 @@ Environment read_no_launcher(const Variables& variables) {
 
 Environment read_launcher(const Variables& variables) {
   if (variables.is_set("RANK")) return read_torchrun(variables);
-  for (const auto& names : mpi_launchers) {
-    if (variables.is_set(names.rank) || variables.is_set(names.size)) return read_mpi(variables, names);
+  for (const auto& kind : launcher_kinds().entries()) {
+    if (kind.has_started(variables)) return kind.read(variables);
   }
-  if (const auto* kind = launcher_of(variables)) return kind->read(variables);
   if (variables.is_set("WORLD_SIZE")) return read_torchrun(variables);
   return read_no_launcher(variables);
 }

@@ -1,4 +1,4 @@
-// LauncherKind: how read_environment() reads the variables of a launcher that an annex knows, such as Slurm.
+// LauncherKind: how read_environment() reads the variables of a launcher that an annex knows, such as mpirun and Slurm.
 #pragma once
 
 #include <tandem/distributed/job/environment.h>
@@ -37,11 +37,12 @@ class Variables {
 struct LauncherKind {
   std::function<bool(const Variables&)> has_started;  // whether it started this process
   std::function<Environment(const Variables&)> read;
-  // Sets the local and the node numbers, and knows_host, of a process that MPI started through this launcher.
+  // Sets the local and the node numbers, and knows_host, of a process that MPI started through this launcher. Empty:
+  // MPI does not start processes through it.
   std::function<void(const Variables&, Environment&)> read_hosts;
 };
 
-// They are asked after torchrun's RANK and MPI's variables, and before WORLD_SIZE.
+// They are asked in their order: after torchrun's RANK and before WORLD_SIZE.
 AnnexList<LauncherKind>& launcher_kinds();
 
 // A port for the store of a job step. All tasks of the step compute the same port, and two steps seldom share one. It
