@@ -160,7 +160,7 @@ struct ExpLanes : SumLanes<T> {
 };
 
 template <class Lanes>
-inline constexpr int lanes_of = static_cast<int>(64 / sizeof(typename Lanes::Total));
+inline constexpr int lanes_of = static_cast<int>(register_bytes / sizeof(typename Lanes::Total));
 template <class Lanes>
 using totals_t = vec<typename Lanes::Total, lanes_of<Lanes>>;
 

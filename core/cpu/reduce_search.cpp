@@ -88,7 +88,7 @@ void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::in
         std::memcpy(indices + j + k * L, &index[k], sizeof index[k]);
       }
     };
-    constexpr int L = 64 / sizeof(C);
+    constexpr int L = cpu::register_bytes / sizeof(C);
     std::int64_t j = 0;
     for (; j + 4 * L <= columns; j += 4 * L) take.template operator()<L, 4>(j);
     for (; j + L <= columns; j += L) take.template operator()<L, 1>(j);

@@ -24,12 +24,14 @@ struct vector_of {
 template <class T, int L>
 using vec = typename vector_of<T, L>::type;
 
-// Numbers of float in the longest register, where the processor has AVX2 or AVX-512.
+// The longest register, where the processor has AVX2 or AVX-512. GCC takes longer vectors apart number by number where
+// they select (`mask ? a : b`).
 #ifdef __AVX512F__
-inline constexpr int float_lanes = 16;
+inline constexpr int register_bytes = 64;
 #else
-inline constexpr int float_lanes = 8;
+inline constexpr int register_bytes = 32;
 #endif
+inline constexpr int float_lanes = register_bytes / sizeof(float);
 
 // The integer type of the masks that comparisons of vectors of C give.
 template <class C>
