@@ -1,6 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/members.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 
 #include <unistd.h>
 

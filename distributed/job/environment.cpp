@@ -2,7 +2,7 @@
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/store_token.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 
 #include <charconv>
 #include <cstdlib>

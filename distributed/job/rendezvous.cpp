@@ -2,7 +2,7 @@
 #include <tandem/distributed/job/rendezvous.h>
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/store/tcp_store.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/random_text.h>
 #include <tandem/distributed/system/socket.h>
 

@@ -2,7 +2,7 @@
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/store/store.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <tandem/distributed/launch/worker_group.h>
 #include <tandem/distributed/launch/worker_output.h>
 #include <tandem/distributed/system/cores.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/random_text.h>
 #include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/system/socket.h>

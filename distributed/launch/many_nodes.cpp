@@ -4,7 +4,7 @@
 #include <tandem/distributed/launch/node_messages.h>
 #include <tandem/distributed/launch/node_rendezvous.h>
 #include <tandem/distributed/store/tcp_store.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <sys/eventfd.h>

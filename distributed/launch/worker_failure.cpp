@@ -1,6 +1,6 @@
 #include <tandem/distributed/launch/worker_failure.h>
 #include <tandem/distributed/system/control_group.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/signal_name.h>
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/system/control_group.h>
 #include <tandem/distributed/system/cores.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 
 #include <unistd.h>
 

@@ -1,18 +1,17 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/system/host_address.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/network_interface.h>
 #include <tandem/distributed/system/resolver.h>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -120,24 +119,15 @@ std::string reachable_address(const std::string& on_the_way) {
   return addresses.empty() ? "127.0.0.1" : addresses.front().text;
 }
 
-bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-std::string machine_identity() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, boot);
-  return boot;
-}
-
-std::string loopback_identity() {
-  char network[64] = "";
-  [[maybe_unused]] const auto length = readlink("/proc/self/ns/net", network, sizeof network - 1);
-  return machine_identity() + " " + network;
-}
-
 }  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_network_interfaces() {
+  using namespace distributed;
+  addresses_for_other_hosts().add([](const std::string& interface, const std::string& on_the_way) {
+    return interface.empty() ? reachable_address(on_the_way) : local_address(interface);
+  });
+}
+
+}  // namespace tandem

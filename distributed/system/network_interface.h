@@ -15,16 +15,4 @@ std::string local_address(const std::string& interface);
 // result is 127.0.0.1 if this host has no other address.
 std::string reachable_address(const std::string& on_the_way);
 
-// Whether this address or name is this host's loopback address.
-bool is_loopback(const std::string& host);
-
-std::string host_name();
-
-// A text that names the machine's boot. Processes on one machine have the same text, even in different containers.
-std::string machine_identity();
-
-// A text that names the machine's boot and this process's network namespace. Processes with the same text reach each
-// other through 127.0.0.1.
-std::string loopback_identity();
-
 }  // namespace tandem::distributed

@@ -5,7 +5,7 @@
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/job/environment.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/checkpoint_lock.h>
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include <tandem/core/io/crc32.h>
 #include <tandem/distributed/job/together.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/same_samples.h>
 
 #include <algorithm>

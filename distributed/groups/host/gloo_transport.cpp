@@ -2,7 +2,7 @@
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_address.h>
 
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
@@ -85,14 +85,20 @@ bool is_timeout(const std::exception& exception) {
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
+std::string address_of_this_rank(Store& store, const Members& members, const std::string& interface) {
+  if (interface.empty() && share_a_host(members)) return "127.0.0.1";
+  const auto& choices = addresses_for_other_hosts().entries();
+  TANDEM_CHECK(!choices.empty(), "this build leaves out the annex for ",
+               interface.empty() ? "" : "--interface and for ", "ranks on several hosts");
+  return choices.front()(interface, store.local_address());
+}
+
 class GlooTransport : public HostTransport {
  public:
   GlooTransport(std::shared_ptr<Store> store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size), sent_(options.size), received_(options.size) {
     const BlockSigpipe block;
-    const std::string address = !options.interface.empty() ? local_address(options.interface)
-                                : share_a_host(members)    ? "127.0.0.1"
-                                                           : reachable_address(store->local_address());
+    const std::string address = address_of_this_rank(*store, members, options.interface);
     try {
       auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
       auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);

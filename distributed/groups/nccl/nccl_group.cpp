@@ -5,7 +5,7 @@
 #include <tandem/distributed/groups/forwarding_group.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
 #include <tandem/distributed/groups/nccl/nccl_group.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/distributed/groups/observers/flight_recorder.h>
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/signal_stack.h>
 #include <tandem/distributed/system/temporary_folder.h>
 

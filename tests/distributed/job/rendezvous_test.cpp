@@ -2,6 +2,7 @@
 #include <tandem/distributed/job/rendezvous.h>
 #include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/network_interface.h>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Two jobs never write checkpoints into one folder, whether its file system has flock or not.
-#include <tandem/distributed/system/network_interface.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/checkpoint_lock.h>
 
 #include <gtest/gtest.h>
