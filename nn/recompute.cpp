@@ -22,18 +22,16 @@ using autograd::Needs;
 using autograd::Saved;
 using autograd::TensorState;
 
-// Sets a variable to `value`, and back to the former value at the end of its life.
-template <class T>
-class Restored {
+// This thread's random numbers are `random` during its life, and afterwards what they were before.
+class SameRandom {
  public:
-  Restored(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
-  ~Restored() { variable_ = std::move(before_); }
-  Restored(const Restored&) = delete;
-  Restored& operator=(const Restored&) = delete;
+  explicit SameRandom(const Generator& random) : before_(std::exchange(default_generator(), random)) {}
+  ~SameRandom() { default_generator() = before_; }
+  SameRandom(const SameRandom&) = delete;
+  SameRandom& operator=(const SameRandom&) = delete;
 
  private:
-  T& variable_;
-  T before_;
+  const Generator before_;
 };
 
 // The places where the history of `result` leaves the nodes that were recorded from `start` on. Each place comes once,
@@ -111,8 +109,8 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
     for (const Input& input : kept) same_inputs.push_back(input.tensor());
     const EnableGrad enable_grad;
     const Autocast autocast(low);
-    const Restored same_random(default_generator(), random);
-    const Restored second_run(detail::recomputing, true);
+    const SameRandom same_random(random);
+    const SecondRun second_run;
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
     TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),
