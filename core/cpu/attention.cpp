@@ -16,7 +16,7 @@ namespace tandem {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr int lanes = 16;
+constexpr int lanes = cpu::float_lanes;
 constexpr std::int64_t most_queries = 128;  // queries of a block
 using Lanes = cpu::vec<float, lanes>;
 using Math = cpu::LaneMath<float, lanes>;

@@ -114,6 +114,9 @@ inline V larger(V a, V b) {
 #ifdef __AVX512F__
   if constexpr (std::is_same_v<V, vec<float, 16>>) return _mm512_max_ps(a, b);
   if constexpr (std::is_same_v<V, vec<double, 8>>) return _mm512_max_pd(a, b);
+#elif defined(__AVX2__)
+  if constexpr (std::is_same_v<V, vec<float, 8>>) return _mm256_max_ps(a, b);
+  if constexpr (std::is_same_v<V, vec<double, 4>>) return _mm256_max_pd(a, b);
 #endif
   return a > b ? a : b;
 }
@@ -122,6 +125,9 @@ inline V smaller(V a, V b) {
 #ifdef __AVX512F__
   if constexpr (std::is_same_v<V, vec<float, 16>>) return _mm512_min_ps(a, b);
   if constexpr (std::is_same_v<V, vec<double, 8>>) return _mm512_min_pd(a, b);
+#elif defined(__AVX2__)
+  if constexpr (std::is_same_v<V, vec<float, 8>>) return _mm256_min_ps(a, b);
+  if constexpr (std::is_same_v<V, vec<double, 4>>) return _mm256_min_pd(a, b);
 #endif
   return a < b ? a : b;
 }
@@ -226,11 +232,11 @@ inline void store_bytes(std::uint8_t* to, M v) {
   std::memcpy(to, &narrow, sizeof narrow);
 }
 
-// Calls f(std::integral_constant<int, L>, c) for blocks of L channels, which are 64 bytes of numbers in the type that
-// is computed in. The channels that are left over come one by one.
+// Calls f(std::integral_constant<int, L>, c) for blocks of L channels, which are one register of numbers in the type
+// that is computed in. The channels that are left over come one by one.
 template <class C, class F>
 inline void for_each_channel_block(std::int64_t channels, F f) {
-  constexpr int lanes = 64 / sizeof(C);
+  constexpr int lanes = register_bytes / sizeof(C);
   std::int64_t c = 0;
   for (; c + lanes <= channels; c += lanes) f(std::integral_constant<int, lanes>{}, c);
   for (; c < channels; ++c) f(std::integral_constant<int, 1>{}, c);
