@@ -1,14 +1,12 @@
 // The 16-bit copies of parameters in f32 that operations read under an Autocast.
 #pragma once
 
+#include <tandem/autograd/annexes.h>
 #include <tandem/autograd/tensor.h>
-#include <tandem/core/base/annex.h>
 
 #include <optional>
 
 namespace tandem {
-
-void add_autograd_annexes();  // as add_core_annexes()
 
 namespace autograd {
 

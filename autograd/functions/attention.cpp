@@ -1,3 +1,4 @@
+#include <tandem/autograd/attention_method.h>
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions/attention.h>
 #include <tandem/autograd/functions/dropout.h>
@@ -40,43 +41,12 @@ double scale_of(const Tensor& query, const ScaledDotProductAttentionOptions& opt
 
 Array value_of(const Tensor& mask) { return mask.defined() ? mask.value() : Array(); }
 
-// The shape of `batch`, followed by the two dimensions `rows` and `columns`.
-Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
-  Shape shape = batch;
-  shape.push_back(rows);
-  shape.push_back(columns);
-  return shape;
-}
-
-Shape batch_of(const Shape& shape) {
-  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.ndim() - 2)));
-}
-
-// Attention by the back-end's kernel, which never holds all attention weights at once. The result is undefined where
-// the kernel cannot be used.
-Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
-                 const ScaledDotProductAttentionOptions& options) {
-  const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), name),
-                                      batch_of(value.shape()), name);
-  const auto expanded = [&](const Tensor& x) { return x.value().expand(with_matrix(batch, x.dim(-2), x.dim(-1))); };
-  const AttentionInputs in{expanded(query), expanded(key), expanded(value),
-                           ops::attention_mask(value_of(options.attn_mask), options.is_causal,
-                                               with_matrix(batch, query.dim(-2), key.dim(-2)), query.dtype()),
-                           scale_of(query, options)};
-  const auto forward = ops::attention(in);
-  if (!forward) return {};
-  return record(
-      name, {query, key, value}, forward->y,
-      [in, saved_query = Saved(name, in.query), saved_key = Saved(name, in.key), saved_value = Saved(name, in.value),
-       saved_y = Saved(name, forward->y), log_sum = forward->log_sum, shape_query = query.shape(),
-       shape_key = key.shape(), shape_value = value.shape()](const Array& grad, Needs) -> Gradients {
-        const AttentionInputs inputs{saved_query, saved_key, saved_value, in.mask, in.scale};
-        const AttentionGradients g = ops::attention_grad(inputs, {saved_y, log_sum}, grad);
-        return {ops::sum_to(g.query, shape_query), ops::sum_to(g.key, shape_key), ops::sum_to(g.value, shape_value)};
-      });
-}
-
 }  // namespace
+
+AnnexList<AttentionMethod>& attention_methods() {
+  static AnnexList<AttentionMethod> methods(add_autograd_annexes);
+  return methods;
+}
 
 Tensor attention_weights(const Tensor& query, const Tensor& key, const ScaledDotProductAttentionOptions& options) {
   check(query, key, options);
@@ -108,8 +78,8 @@ Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in
                key.device(), ", value ", value.dtype(), " on ", value.device());
   const bool drops = options.dropout_p > 0;
   if (!drops && (!options.attn_mask.defined() || !options.attn_mask.requires_grad())) {
-    const Tensor y = in_blocks(query, key, value, options);
-    if (y.defined()) return y;
+    for (const auto& method : attention_methods().entries())
+      if (const Tensor y = method(query, key, value, options, scale_of(query, options)); y.defined()) return y;
   }
   const Tensor weights = attention_weights(query, key, options);
   return matmul(drops ? dropout(weights, options.dropout_p) : weights, value);

@@ -37,16 +37,6 @@ struct AttentionMask {
   Array added = {};
   bool is_causal = false;  // query i sees the keys 0 .. i only
 };
-// softmax(query key^T * scale + mask) value.
-struct AttentionInputs {
-  Array query, key, value;  // (..., L, E), (..., S, E), (..., S, F)
-  AttentionMask mask;
-  double scale;
-};
-// The gradients with respect to the inputs, in the inputs' shapes.
-struct AttentionGradients {
-  Array query, key, value;
-};
 
 // The number from which a mask of dropout follows.
 struct DropoutKey {

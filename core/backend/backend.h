@@ -79,7 +79,7 @@ class Backend : public DeviceMemory {
     return false;
   }
 
-  // --- Attention: in separate steps that hold all weights, or in one step that does not ---
+  // --- Attention, in separate steps that hold all weights ---
 
   // weights (..., L, S) = softmax over S of scores * scale + mask. scores and weights are dense and may be the same
   // memory. A row of which the mask leaves nothing becomes 0.
@@ -88,15 +88,6 @@ class Backend : public DeviceMemory {
   // grad_scores = scale * weights * (grad - sum of weights * grad over S).
   virtual void attention_weights_grad(const Array& weights, const Array& grad, double scale,
                                       const Array& grad_scores) = 0;
-  // Attention in blocks that never hold all weights (Dao et al., arXiv:2205.14135). From query (..., L, E), key (...,
-  // S, E) and value (..., S, F) it computes y (..., L, F) = weights value, and log_sum (..., L), which is dense: the
-  // logarithm of what each row of weights was divided by, or infinity where the mask left nothing of the row. The
-  // matrices of all arrays but log_sum have a layout (core/array/matrix_layout.h); the leading dimensions may have any
-  // strides. Returns false, and has done nothing, where the device has no such code.
-  virtual bool attention(const AttentionInputs&, const Array& /*y*/, const Array& /*log_sum*/) { return false; }
-  // The gradients of attention(), from the y and log_sum that it computed.
-  virtual void attention_grad(const AttentionInputs&, const Array& /*y*/, const Array& /*log_sum*/,
-                              const Array& /*grad_y*/, const AttentionGradients&) {}
 
   // --- Recurrent layers: what a step does beside its matrix products ---
 

@@ -16,12 +16,9 @@ class CpuBackend final : public Backend {
   void download(const void* data, void* host, std::size_t bytes) override;
   void synchronize() override {}
 
-  // Only the CPU has these. conv/conv2d.cpp, attention.cpp
+  // Only the CPU has this. conv/conv2d.cpp
   bool conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
                     const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) override;
-  bool attention(const AttentionInputs& in, const Array& y, const Array& log_sum) override;
-  void attention_grad(const AttentionInputs& in, const Array& y, const Array& log_sum, const Array& grad_y,
-                      const AttentionGradients& grad) override;
 };
 
 }  // namespace tandem

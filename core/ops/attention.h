@@ -3,8 +3,6 @@
 
 #include <tandem/core/backend/arguments.h>
 
-#include <optional>
-
 namespace tandem {
 
 namespace ops {
@@ -17,17 +15,6 @@ AttentionMask attention_mask(const Array& mask, bool is_causal, const Shape& sha
 // softmax(scores * scale + mask) over the last dimension. A row of which the mask leaves nothing is 0.
 Array attention_weights(const Array& scores, const AttentionMask& mask, double scale);
 Array attention_weights_grad(const Array& weights, const Array& grad, double scale);
-
-// Attention that keeps, besides its result y (..., L, F), only one number for each query. The leading dimensions of all
-// inputs are equal. y has the memory order of query, so that heads that are a view of rows become rows again without a
-// copy.
-struct Attention {
-  Array y;
-  Array log_sum;
-};
-// std::nullopt where the device has no such code for the dtype.
-std::optional<Attention> attention(const AttentionInputs& in);
-AttentionGradients attention_grad(const AttentionInputs& in, const Attention& forward, const Array& grad_y);
 
 }  // namespace ops
 

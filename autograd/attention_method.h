@@ -1,0 +1,18 @@
+// How an annex adds another way to compute scaled_dot_product_attention().
+#pragma once
+
+#include <tandem/autograd/annexes.h>
+#include <tandem/autograd/functions/attention.h>
+
+#include <functional>
+
+namespace tandem {
+
+// The arguments have been checked, dropout_p is 0, and attn_mask needs no gradient. An undefined result: it does not
+// serve these arguments.
+using AttentionMethod = std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value,
+                                             const ScaledDotProductAttentionOptions& options, double scale)>;
+// They are asked in their order, before the weights are computed as a whole.
+AnnexList<AttentionMethod>& attention_methods();
+
+}  // namespace tandem
