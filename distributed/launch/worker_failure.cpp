@@ -1,6 +1,6 @@
 #include <tandem/distributed/launch/worker_failure.h>
-#include <tandem/distributed/system/control_group.h>
 #include <tandem/distributed/system/host_identity.h>
+#include <tandem/distributed/system/process_limits.h>
 #include <tandem/distributed/system/signal_name.h>
 
 #include <nlohmann/json.hpp>
@@ -63,7 +63,9 @@ std::string describe_end(const WorkerFailure& failure) {
 // How many processes the kernel has killed for lack of memory: in this process's control group, or on the whole machine
 // where there are no control groups or this process is in the topmost one. None if the kernel does not tell.
 std::optional<std::int64_t> memory_kills() {
-  if (const auto kills = ControlGroups::of_this_process().memory_kills()) return kills;
+  for (const auto& limits : process_limits().entries()) {
+    if (const auto kills = limits.memory_kills()) return kills;
+  }
   std::ifstream file("/proc/vmstat");
   std::string name;
   std::int64_t value = 0;
@@ -98,8 +100,9 @@ std::string MemoryWatch::hint() const {
   if (count <= 0) return "hardly out of memory (the kernel counts no such kill), so by somebody or a batch system";
   auto text = "probably out of memory (the kernel killed " + std::to_string(count) +
               (count == 1 ? " process" : " processes") + " for that";
-  if (const auto limit = ControlGroups::of_this_process().memory_limit())
-    text += "; the limit here is " + std::to_string(*limit >> 20) + " MiB";
+  for (const auto& limits : process_limits().entries()) {
+    if (const auto limit = limits.memory()) text += "; the limit here is " + std::to_string(*limit >> 20) + " MiB";
+  }
   return text + ")";
 }
 

@@ -1,4 +1,7 @@
 #include <tandem/distributed/system/control_group.h>
+#include <tandem/distributed/system/process_limits.h>
+
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -108,3 +111,22 @@ std::optional<std::int64_t> ControlGroups::memory_kills() const {
 }
 
 }  // namespace tandem::distributed
+
+namespace tandem {
+
+void add_control_groups() {
+  using distributed::ControlGroups;
+  const auto identity = [] {
+    char space[64] = "";  // in containers all paths may be equal
+    [[maybe_unused]] const auto length = readlink("/proc/self/ns/cgroup", space, sizeof space - 1);
+    std::string text = std::string(" ") + space;
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) text += " " + line;
+    return text;
+  };
+  distributed::process_limits().add({[] { return ControlGroups::of_this_process().cpu_limit(); },
+                                     [] { return ControlGroups::of_this_process().memory_limit(); },
+                                     [] { return ControlGroups::of_this_process().memory_kills(); }, identity});
+}
+
+}  // namespace tandem

@@ -1,24 +1,27 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/system/control_group.h>
 #include <tandem/distributed/system/cores.h>
 #include <tandem/distributed/system/host_identity.h>
-
-#include <unistd.h>
+#include <tandem/distributed/system/process_limits.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <vector>
 
 namespace tandem::distributed {
 
+AnnexList<ProcessLimits>& process_limits() {
+  static AnnexList<ProcessLimits> limits(add_distributed_annexes);
+  return limits;
+}
+
 int available_cores() {
   cpu_set_t allowed;
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  const auto limit = ControlGroups::of_this_process().cpu_limit();
-  if (limit) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
+  for (const auto& limits : process_limits().entries()) {
+    if (const auto limit = limits.cpu()) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
+  }
   return std::max(1, cores);
 }
 
@@ -27,13 +30,9 @@ std::string core_identity() {
   std::string text = machine_identity() + " ";
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &allowed) ? std::to_string(i) + "," : "";
-  if (!ControlGroups::of_this_process().cpu_limit()) return text;
-  // In containers all paths may be equal.
-  char space[64] = "";
-  [[maybe_unused]] const auto length = readlink("/proc/self/ns/cgroup", space, sizeof space - 1);
-  std::ifstream groups("/proc/self/cgroup");
-  text += std::string(" ") + space;
-  for (std::string line; std::getline(groups, line);) text += " " + line;
+  for (const auto& limits : process_limits().entries()) {
+    if (limits.cpu()) text += limits.identity();
+  }
   return text;
 }
 
