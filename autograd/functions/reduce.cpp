@@ -81,7 +81,10 @@ Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, 
                     const Array one = ops::ones({}, dtype, grad.device());
                     of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
                   }
-                  const Array mean = ops::reduce(Reduction::mean, values, dims, true);
+                  // The sum of numbers far from zero has lost digits that their differences from the mean still have.
+                  const Array rough = ops::reduce(Reduction::mean, values, dims, true);
+                  const Array rest = ops::reduce(Reduction::mean, ops::zip(functors::Sub{}, values, rough), dims, true);
+                  const Array mean = ops::zip(functors::Add{}, rough, rest);
                   return {ops::reduce_grad(reductions::Var{}, values, mean, of_var).to(grad.dtype())};
                 });
 }
