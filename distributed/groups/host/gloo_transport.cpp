@@ -142,15 +142,15 @@ class GlooTransport : public HostTransport {
     const auto* first = static_cast<const char*>(data);
     std::vector<char> copy(first, first + bytes);
     auto buffer = context_->createUnboundBuffer(copy.data(), bytes);
-    buffer->send(to, transfer_slot | sent_[to]++);
-    return std::make_unique<GlooTransfer>(*this, std::move(buffer), to, std::move(copy));
+    auto refused = refusal([&] { buffer->send(to, transfer_slot | sent_[to]++); });
+    return std::make_unique<GlooTransfer>(*this, std::move(buffer), to, std::move(refused), std::move(copy));
   }
 
   std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) override {
     const BlockSigpipe block;
     auto buffer = context_->createUnboundBuffer(data, bytes);
-    buffer->recv(from, transfer_slot | received_[from]++);
-    return std::make_unique<GlooTransfer>(*this, std::move(buffer), from);
+    auto refused = refusal([&] { buffer->recv(from, transfer_slot | received_[from]++); });
+    return std::make_unique<GlooTransfer>(*this, std::move(buffer), from, std::move(refused));
   }
 
   // Gloo has no call that wakes a thread waiting for a peer, but when one wait times out it closes every
@@ -166,8 +166,13 @@ class GlooTransport : public HostTransport {
  private:
   class GlooTransfer : public Transfer {
    public:
-    GlooTransfer(GlooTransport& transport, Buffer buffer, int peer, std::optional<std::vector<char>> sent = {})
-        : transport_(transport), sent_(std::move(sent)), buffer_(std::move(buffer)), peer_(peer) {}
+    GlooTransfer(GlooTransport& transport, Buffer buffer, int peer, std::exception_ptr refused,
+                 std::optional<std::vector<char>> sent = {})
+        : transport_(transport),
+          sent_(std::move(sent)),
+          buffer_(std::move(buffer)),
+          peer_(peer),
+          refused_(std::move(refused)) {}
     // The group may be gone, and with it whoever could wake the thread.
     ~GlooTransfer() override {
       if (waiter_.valid()) sent_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
@@ -175,6 +180,7 @@ class GlooTransport : public HostTransport {
 
     // Gloo can wait but not ask, so somebody must wait meanwhile.
     bool is_done() override {
+      if (refused_) return true;
       if (!waiter_.valid()) {
         try {
           waiter_ =
@@ -202,6 +208,7 @@ class GlooTransport : public HostTransport {
 
    private:
     void wait_in_gloo(Clock::time_point deadline) {
+      if (refused_) std::rethrow_exception(refused_);
       if (sent_) {
         buffer_->waitSend(left_until(deadline));
       } else {
@@ -213,8 +220,20 @@ class GlooTransport : public HostTransport {
     std::optional<std::vector<char>> sent_;  // what a send takes its bytes from
     Buffer buffer_;
     const int peer_;
+    const std::exception_ptr refused_;
     std::future<void> waiter_;
   };
+
+  // Gloo does not even start where the peer's connection is closed. The wait then says whose it was.
+  template <class Start>
+  static std::exception_ptr refusal(const Start& start) {
+    try {
+      start();
+    } catch (const std::exception&) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
 
   Milliseconds timeout() const { return context_->getTimeout(); }
 

@@ -239,6 +239,21 @@ TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) 
       << message_of(results[1]);
 }
 
+// Its connection was closed before the message was to leave. In shared memory messages wait for whoever comes.
+TEST(HostGroup, names_the_rank_that_a_message_over_gloo_cannot_reach) {
+  const auto results = testing::run_ranks_catching(
+      2,
+      [](Group group) {
+        group->barrier()->wait();
+        if (group->rank() == 1) throw Error("bye");
+        std::this_thread::sleep_for(milliseconds(300));
+        for (int i = 0; i < 1000; ++i) group->send(ops::ones({1000}), 1, "state")->wait();
+      },
+      seconds(20), "gloo");
+  EXPECT_NE(message_of(results[0]).find("rank 1 ("), std::string::npos) << message_of(results[0]);
+  EXPECT_NE(message_of(results[0]).find("during send 'state' to rank 1"), std::string::npos) << message_of(results[0]);
+}
+
 // Rank 1 gives up first, and closes its connections a moment before it says why. Rank 2 is to blame, on all ranks.
 TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
   for (const std::string backend : {"gloo", "shm"}) {
