@@ -138,6 +138,7 @@ TEST(Init, ByTheFourVariables) {
 }
 
 TEST(Init, ByMpisVariables) {
+  SKIP_WITHOUT_ANNEX(launcher_kinds());
   std::vector<Variables> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.push_back({{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
@@ -226,6 +227,7 @@ void expect_both_done(const Outcome& outcome) {
 }
 
 TEST(Init, UnderMpirun) {
+  SKIP_WITHOUT_ANNEX(launcher_kinds());
   if (run_process({"/usr/bin/env", "mpirun", "--version"}).code != 0) {
     GTEST_SKIP() << "NOT RUN: there is no mpirun here";
   }
