@@ -18,7 +18,7 @@ struct ProcessLimits {
   std::function<std::optional<std::int64_t>()> memory_kills;
   std::function<std::string()> identity;  // equal for processes that share the limits
 };
-// The first is used.
+// All of them hold.
 AnnexList<ProcessLimits>& process_limits();
 
 }  // namespace tandem::distributed

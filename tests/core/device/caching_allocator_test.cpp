@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 TEST(CachingAllocator, WastesAQuarterOfSmallRequestsAndASixteenthOfLargeOnes) {
-  test::CountingSource source;
+  testing::CountingSource source;
   CachingAllocator allocator(source, 512);
   for (std::size_t bytes = 1; bytes < std::size_t{1} << 33; bytes += bytes / 7 + 1) {
     void* block = allocator.allocate(bytes);
@@ -25,7 +25,7 @@ TEST(CachingAllocator, WastesAQuarterOfSmallRequestsAndASixteenthOfLargeOnes) {
 }
 
 TEST(CachingAllocator, GivesBackWhatIsFreeWhenMemoryIsOut) {
-  test::CountingSource source;
+  testing::CountingSource source;
   source.left = std::size_t{64} << 20;
   CachingAllocator allocator(source, 512);
   for (std::size_t bytes = 700; bytes < std::size_t{20} << 20; bytes = bytes * 9 / 8)

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 
-namespace tandem::test {
+namespace tandem::testing {
 
 // Memory of a given size that counts what is taken from it. Its addresses are made up.
 class CountingSource : public MemorySource {
@@ -32,4 +32,4 @@ class CountingSource : public MemorySource {
   std::uintptr_t next_ = 0;
 };
 
-}  // namespace tandem::test
+}  // namespace tandem::testing

@@ -12,7 +12,7 @@ namespace {
 
 // What the steps before a recording left behind serves the recording, and others only after it.
 TEST(GpuAllocator, APoolTakesCachedBlocksFirst) {
-  test::CountingSource source;
+  testing::CountingSource source;
   GpuAllocator allocator(source, 512);
   void* const before = allocator.allocate(5000);
   allocator.deallocate(before, 5000);
@@ -36,7 +36,7 @@ TEST(GpuAllocator, APoolTakesCachedBlocksFirst) {
 // overwritten by each replay.
 TEST(GpuAllocator, OtherThreadsGetNothingOfAnOpenPool) {
   for (const std::size_t bytes : {std::size_t{5000}, std::size_t{5} << 20}) {
-    test::CountingSource source;
+    testing::CountingSource source;
     GpuAllocator allocator(source, 512);
     const auto pool = allocator.open_pool();
     void* const recorded = allocator.allocate(bytes);
