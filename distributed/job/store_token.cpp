@@ -89,7 +89,8 @@ std::string host_token(const std::string& job) {
     const bool is_written = file.is_open() && ::fchmod(file.get(), 0600) == 0 &&
                             write_all(file.get(), secret.data(), secret.size()) == secret.size();
     const auto reason = errno_text();
-    if (is_written) ::link(draft.c_str(), path.c_str());  // fails where another process was first
+    // It fails where another process was first.
+    if (is_written) static_cast<void>(::link(draft.c_str(), path.c_str()) == 0);
     if (file.is_open()) ::unlink(draft.c_str());
     TANDEM_CHECK(is_written, "cannot write ", path, " for the store's token: ", reason,
                  " (TANDEM_STORE_TOKEN may give a token instead)");

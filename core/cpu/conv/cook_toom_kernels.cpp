@@ -16,7 +16,7 @@ using RowTaps = std::array<float, row_taps>;
 
 // What the taps of a row of the kernel are multiplied with at place `column` of the rows.
 struct RowFactors {
-  std::array<float, most_taps> factors;
+  std::array<float, most_taps> factors{};
   int first, count;  // the taps that count
 
   RowFactors(const CookToomScheme& scheme, std::int64_t column, bool rotated) : first(0), count(scheme.r) {

@@ -152,14 +152,14 @@ class OneDnnConv final : public ConvMethod {
   std::string name() const override { return "oneDNN"; }
   bool pays() const override { return plan_.has_value(); }
   void run(const ConvArrays& a) override {
-    const auto optional = [](const std::optional<Array>& bias) { return bias ? bias->raw() : nullptr; };
     switch (layer_.pass) {
       case ConvPass::outputs: {
-        const auto bias = a.bias ? std::optional(a.bias->contiguous()) : std::nullopt;
-        return plan_->execute({a.x.raw(), a.weight.raw(), a.y.raw(), optional(bias)});
+        const Array bias = a.bias ? a.bias->contiguous() : Array();
+        return plan_->execute({a.x.raw(), a.weight.raw(), a.y.raw(), a.bias ? bias.raw() : nullptr});
       }
       case ConvPass::input_gradient: return plan_->execute({a.y.raw(), a.weight.raw(), a.grad_x.raw()});
-      default: return plan_->execute({a.x.raw(), a.y.raw(), a.grad_weight.raw(), optional(a.grad_bias)});
+      default:
+        return plan_->execute({a.x.raw(), a.y.raw(), a.grad_weight.raw(), a.grad_bias ? a.grad_bias->raw() : nullptr});
     }
   }
 
