@@ -53,7 +53,7 @@ function(tandem_layer name)
   tandem_link(tandem_${name} ${layer_PRIVATE})
   if(TANDEM_HAS_CUDA)
     tandem_link_for(tandem_${name} third_party::cuda
-                    "/cuda/|/nccl/|/profile/(profile|trace_recorder)[.]cpp|/(version|gpu_choice)[.]cpp")
+                    "/cuda/|/nccl/|/profile/profile[.]cpp|/(version|gpu_choice)[.]cpp")
   endif()
 endfunction()
 

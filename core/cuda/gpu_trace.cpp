@@ -1,3 +1,6 @@
+// What NVIDIA's GPUs do while a profile is written. The records come from CUPTI, NVIDIA's library for profilers. It is
+// loaded only when a trace is started, so programs start without it.
+// https://docs.nvidia.com/cupti/main/main.html ("CUPTI Activity API").
 #include <tandem/core/profile/gpu_trace.h>
 
 #ifdef TANDEM_CUPTI_LIBRARY
@@ -149,9 +152,8 @@ void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, st
   std::free(buffer);
 }
 
-}  // namespace
-
-std::string start_gpu_trace() {
+// The reasons for "no": there is no CUPTI, its version is not the one of this build, or another profiler uses it.
+std::string start() {
   if (auto missing = load(); !missing.empty()) return missing;
   if (const auto result = cupti.register_clock(clock_of_the_trace); result != CUPTI_SUCCESS)
     return problem(result, "take the clock");
@@ -168,22 +170,31 @@ std::string start_gpu_trace() {
   return "";
 }
 
-void stop_gpu_trace() {
+void stop() {
   if (!is_running) return;
   is_running = false;
   cupti.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   for (const auto kind : kinds) cupti.disable(kind);
 }
 
+}  // namespace
 }  // namespace tandem::cuda
 
 #else
 
 namespace tandem::cuda {
+namespace {
 
-std::string start_gpu_trace() { return "this build found no CUPTI"; }
-void stop_gpu_trace() {}
+std::string start() { return "this build found no CUPTI"; }
+void stop() {}
 
+}  // namespace
 }  // namespace tandem::cuda
 
 #endif
+
+namespace tandem {
+
+void add_gpu_trace() { gpu_traces().add({cuda::start, cuda::stop}); }
+
+}  // namespace tandem

@@ -1,18 +1,22 @@
-// What the GPUs do while a profile is written: every kernel, copy and fill, in a lane for each stream. The records come
-// from CUPTI, NVIDIA's library for profilers. It is loaded only when a trace is started, so programs start without it.
-// https://docs.nvidia.com/cupti/main/main.html ("CUPTI Activity API").
+// GpuTrace: what the GPUs do while a profile is written: every kernel, copy and fill, in a lane for each stream.
 #pragma once
+
+#include <tandem/core/base/annex.h>
 
 #include <string>
 
-namespace tandem::cuda {
+namespace tandem {
 
-// Starts the trace. Returns "", or in a few words the reason why there will be no lanes of GPUs: there is no CUPTI, its
-// version is not the one of this build, or another profiler uses it. Profile calls this function and the next, one at a
-// time.
-std::string start_gpu_trace();
-// Ends the trace, which then holds what the GPUs have done by now. A caller who wants all of their work in it
-// synchronises first. Does nothing when no trace was started.
-void stop_gpu_trace();
+// Profile calls the two functions one at a time.
+struct GpuTrace {
+  // Starts the trace. Returns "", or in a few words the reason why there will be no lanes of GPUs.
+  std::string (*start)();
+  // Ends the trace, which then holds what the GPUs have done by now. A caller who wants all of their work in it
+  // synchronises first. Does nothing when no trace was started.
+  void (*stop)();
+};
 
-}  // namespace tandem::cuda
+// Those of the GPUs that this build has.
+AnnexList<GpuTrace>& gpu_traces();
+
+}  // namespace tandem

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/thread.h>
+#include <tandem/core/profile/gpu_trace.h>
 #include <tandem/core/profile/lane_totals.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_recorder.h>
@@ -12,10 +13,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#ifdef TANDEM_HAS_CUDA
-#include <tandem/core/profile/gpu_trace.h>
-#endif
 
 namespace tandem::detail {
 namespace {
@@ -56,15 +53,12 @@ class Recorder {
     file_ = std::move(file);
     is_stopping_ = false;
     started_.store(profile_now());
-#ifdef TANDEM_HAS_CUDA
-    if (const auto why = cuda::start_gpu_trace(); !why.empty()) file_->add_label("no lanes of GPUs: " + why);
-#endif
+    for (const GpuTrace& gpus : gpu_traces().entries())
+      if (const auto why = gpus.start(); !why.empty()) file_->add_label("no lanes of GPUs: " + why);
     try {
       writer_ = start_thread("the thread that writes the profile", [this] { run(); });
     } catch (const Error&) {
-#ifdef TANDEM_HAS_CUDA
-      cuda::stop_gpu_trace();
-#endif
+      for (const GpuTrace& gpus : gpu_traces().entries()) gpus.stop();
       started_.store(0);
       file_.reset();
       throw;
@@ -74,9 +68,7 @@ class Recorder {
   void stop() {
     const std::lock_guard stopping(start_stop_);
     if (!writer_.joinable()) return;
-#ifdef TANDEM_HAS_CUDA
-    cuda::stop_gpu_trace();
-#endif
+    for (const GpuTrace& gpus : gpu_traces().entries()) gpus.stop();
     const auto began = started_.exchange(0);
     {
       const std::lock_guard lock(mutex_);
@@ -208,3 +200,12 @@ void record(Event event) { add(thread_lane.get(), std::move(event)); }
 void record_in(const std::string& lane, Event event) { add(*Recorder::get().lane_named(lane), std::move(event)); }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+AnnexList<GpuTrace>& gpu_traces() {
+  static AnnexList<GpuTrace> traces(add_core_annexes);
+  return traces;
+}
+
+}  // namespace tandem
