@@ -1,53 +1,10 @@
 #include <tandem/distributed/ddp/communication_hooks.h>
 
 namespace tandem::distributed {
-namespace {
-
-class FinishedWork : public Work {
- public:
-  FinishedWork(std::shared_ptr<Work> work, std::function<void()> finish)
-      : work_(std::move(work)), finish_(std::move(finish)) {}
-  bool is_done() const override { return work_->is_done(); }
-  void wait() override {
-    work_->wait();
-    finish();
-  }
-  void wait(std::chrono::milliseconds timeout) override {
-    work_->wait(timeout);
-    finish();
-  }
-  std::exception_ptr exception() const override { return work_->exception(); }
-
- private:
-  void finish() {
-    if (finish_) std::exchange(finish_, nullptr)();
-  }
-
-  std::shared_ptr<Work> work_;
-  std::function<void()> finish_;
-};
-
-}  // namespace
-
-std::shared_ptr<Work> finish_with(std::shared_ptr<Work> work, std::function<void()> finish) {
-  return std::make_shared<FinishedWork>(std::move(work), std::move(finish));
-}
 
 CommunicationHook all_reduce_hook() {
   return [](const GradBucket& bucket, ProcessGroup& group) {
     return group.all_reduce(bucket.buffer, ReduceOp::mean, "gradient bucket " + std::to_string(bucket.index));
-  };
-}
-
-CommunicationHook compress_hook(DType dtype) {
-  TANDEM_CHECK(dtype == DType::bf16 || dtype == DType::f16, "gradients can be compressed to bf16 or f16, not to ",
-               dtype);
-  return [dtype](const GradBucket& bucket, ProcessGroup& group) {
-    if (size_of(bucket.buffer.dtype()) <= size_of(dtype)) return all_reduce_hook()(bucket, group);
-    const Array message = bucket.buffer.to(dtype);
-    auto work = group.all_reduce(message, ReduceOp::mean,
-                                 "gradient bucket " + std::to_string(bucket.index) + " as " + name_of(dtype));
-    return finish_with(std::move(work), [buffer = bucket.buffer, message]() mutable { buffer.copy_from(message); });
   };
 }
 

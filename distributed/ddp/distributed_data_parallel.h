@@ -2,7 +2,6 @@
 #pragma once
 
 #include <tandem/distributed/ddp/communication_hooks.h>
-#include <tandem/distributed/ddp/communication_report.h>
 #include <tandem/distributed/ddp/reducer.h>
 #include <tandem/distributed/ddp/step_rounds.h>
 #include <tandem/distributed/groups/process_group.h>
@@ -103,8 +102,8 @@ class DistributedDataParallel {
   void share_parameters(int root);
   void share_buffers(int root);
 
-  // What communication took so far, and how much of it was hidden. This rank's view.
-  CommunicationReport report() const { return reducer_->report(); }
+  // From now on tells `observer` what becomes of each bucket, such as a CommunicationMeter (communication_meter.h).
+  void observe(std::shared_ptr<ReducerObserver> observer) { reducer_->observe(std::move(observer)); }
 
  private:
   void begin_forward();

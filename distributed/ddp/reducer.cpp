@@ -34,21 +34,20 @@ Reducer::~Reducer() {
   for (auto& handle : hook_handles_) handle.remove();
 }
 
+void Reducer::observe(std::shared_ptr<ReducerObserver> observer) {
+  TANDEM_CHECK(observer && backward_.expired(),
+               "a Reducer takes an observer between two backward passes, and not null");
+  observer_ = std::move(observer);
+}
+
 // --- Buckets ---
 
 void Reducer::make_buckets(BucketLayout layout) {
   // The memory of an old bucket is given back when the last of its gradients has moved to a new bucket.
   buckets_.clear();
   layout_ = std::move(layout);
-  std::vector<CommunicationReport::Bucket> reported;
-  for (const auto& indices : layout_) {
-    buckets_.push_back(make_bucket(indices, buckets_.size() + 1 == layout_.size()));
-    const GradBucket& content = buckets_.back().content;
-    auto& bucket = reported.emplace_back();
-    bucket.bytes = content.buffer.bytes();
-    for (const auto& parameter : content.parameters) bucket.parameters.push_back(parameter.name);
-  }
-  clock_.reset(std::move(reported));
+  for (const auto& indices : layout_) buckets_.push_back(make_bucket(indices, buckets_.size() + 1 == layout_.size()));
+  observer_->buckets_made();
 }
 
 Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bool is_last) {
@@ -130,7 +129,7 @@ void Reducer::begin_pass() {
     bucket.work = nullptr;
   }
   flag_.fill(0);
-  clock_.begin_backward();
+  observer_->backward_begun();
 }
 
 void Reducer::begin_backward() {
@@ -169,7 +168,7 @@ void Reducer::gradient_ready(std::size_t parameter) {
   state_[parameter] = State::reached;
   --buckets_[bucket_of_[parameter]].missing;
   start_full_buckets();
-  clock_.look([this](std::size_t bucket) { return buckets_[bucket].work.get(); }, started_);
+  observer_->gradient_ready();
 }
 
 // The parameter's gradient counts as it was before this pass, because gradients add up until zero_grad().
@@ -202,14 +201,14 @@ void Reducer::start_full_buckets() {
   while (started_ < buckets_.size() && buckets_[started_].missing == 0) {
     Bucket& bucket = buckets_[started_];
     const std::size_t number = started_++;
-    clock_.started(number);
+    observer_->reduction_begun(bucket.content);
     if (communication_hook_) {
       call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
-      if (!bucket.work) clock_.blocked(number);
     } else {
       if (!rebuilt_ && started_ == buckets_.size() && !rounds_) own_gradients_ = bucket.content.buffer.clone();
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }
+    observer_->reduction_started(number, bucket.work);
   }
 }
 
@@ -228,7 +227,7 @@ void Reducer::end_backward() {
 }
 
 void Reducer::finish_pass() {
-  clock_.computed();
+  observer_->gradients_complete();
   Array used;
   std::shared_ptr<Work> agreement;
   if (unused_ == Unused::skip) {
@@ -287,9 +286,9 @@ void Reducer::wait_for_buckets() {
     } else if (bucket.work) {
       bucket.work->wait();
     }
-    clock_.waited(b);
+    observer_->reduction_waited(b);
   }
-  clock_.end_backward();
+  observer_->backward_ended();
 }
 
 void Reducer::shadow_backward() {

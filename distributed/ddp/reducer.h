@@ -3,7 +3,7 @@
 
 #include <tandem/distributed/ddp/bucket_layout.h>
 #include <tandem/distributed/ddp/communication_hooks.h>
-#include <tandem/distributed/ddp/communication_report.h>
+#include <tandem/distributed/ddp/reducer_observer.h>
 #include <tandem/distributed/ddp/step_rounds.h>
 #include <tandem/distributed/ddp/unused_parameters.h>
 #include <tandem/distributed/groups/process_group.h>
@@ -56,8 +56,9 @@ class Reducer {
   // gradient once. Then nothing is changed.
   void set_gradient_order(std::vector<std::int64_t> order);
 
-  void begin_forward() { clock_.begin_forward(); }  // for the report
-  CommunicationReport report() const { return clock_.report(); }
+  // From now on tells `observer`, which must not be null, what it does. Error in the middle of a backward pass.
+  void observe(std::shared_ptr<ReducerObserver> observer);
+  void begin_forward() { observer_->forward_begun(); }  // the observer wants to know
 
  private:
   struct Bucket {
@@ -106,7 +107,7 @@ class Reducer {
   CommunicationHook communication_hook_;
   bool synchronising_ = true;
   StepRounds* rounds_ = nullptr;
-  CommunicationClock clock_;
+  std::shared_ptr<ReducerObserver> observer_ = std::make_shared<ReducerObserver>();
 
   std::vector<char> used_;  // by parameter: reached since the last synchronised pass
   // The pass that runs:

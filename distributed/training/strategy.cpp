@@ -33,6 +33,7 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
       group_(std::move(group)),
       ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
   ddp_.set_communication_hook(options.communication_hook());
+  ddp_.observe(meter_);
   // One server, whose state of the optimizers is the one that checkpoints have.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
   if (options.strategy != StrategyChoice::dp) return;
@@ -57,6 +58,6 @@ std::string Strategy::text() const {
          (server_ ? ": rank 0 has the parameters and the optimizer" : "");
 }
 
-std::string Strategy::report() const { return group_->size() > 1 && !server_ ? ddp_.report().to_string() : ""; }
+std::string Strategy::report() const { return group_->size() > 1 && !server_ ? meter_->report().to_string() : ""; }
 
 }  // namespace tandem::distributed

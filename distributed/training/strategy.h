@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/data/dataset.h>
+#include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
@@ -40,6 +41,7 @@ class Strategy {
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
   DistributedDataParallel ddp_;
+  const std::shared_ptr<CommunicationMeter> meter_ = std::make_shared<CommunicationMeter>();
   std::optional<ParameterServer> server_;
   std::optional<DataParallel> replicas_;
 };

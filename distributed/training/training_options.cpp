@@ -2,6 +2,7 @@
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
+#include <tandem/distributed/ddp/compress_hook.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/job/core_division.h>
 #include <tandem/distributed/job/shared_data.h>

@@ -1,5 +1,6 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
+#include <tandem/distributed/ddp/compress_hook.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/ddp/reducer.h>
 

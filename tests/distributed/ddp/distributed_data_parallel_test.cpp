@@ -301,37 +301,6 @@ TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimiz
   });
 }
 
-TEST(DistributedDataParallel, reports_what_communication_took) {
-  run_ranks(2, [](Group group) {
-    auto model = plain_network();
-    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
-    const nn::CrossEntropyLoss criterion;
-    for (int step = 0; step < 4; ++step) {
-      const Samples samples(step * 8, 4);
-      criterion(ddp(samples.images), samples.labels).backward();
-    }
-    const auto report = ddp.report();
-    EXPECT_GE(report.steps, 3);  // without the first, if that led to other buckets
-    EXPECT_GT(report.compute, 0);
-    EXPECT_GT(report.communication, 0);
-    EXPECT_LE(report.exposed, report.communication);
-    ASSERT_GT(report.buckets.size(), 1u);
-    double communication = 0;
-    std::size_t bytes = 0;
-    for (const auto& bucket : report.buckets) {
-      communication += bucket.communication;
-      bytes += bucket.bytes;
-      EXPECT_LE(bucket.exposed, bucket.communication);
-    }
-    EXPECT_NEAR(communication, report.communication, 1e-9);
-    EXPECT_GE(bytes, 4u * (4 * 9 + 4 + 640 + 10));
-    const auto text = report.to_string();
-    for (const char* part : {"compute", "communication", "hidden", "bucket 1", "4.weight"}) {
-      EXPECT_NE(text.find(part), std::string::npos) << text;
-    }
-  });
-}
-
 // The sums of three ranks over Gloo's ring depend on where in a bucket a gradient lies.
 TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
   run_ranks(

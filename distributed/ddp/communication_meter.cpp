@@ -1,15 +1,16 @@
-#include <tandem/distributed/ddp/communication_report.h>
+#include <tandem/distributed/ddp/communication_meter.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
 
-double seconds(CommunicationClock::Time begin, CommunicationClock::Time end) {
-  return std::max(0.0, std::chrono::duration<double>(end - begin).count());
-}
+using Time = std::chrono::steady_clock::time_point;
+
+double seconds(Time begin, Time end) { return std::max(0.0, std::chrono::duration<double>(end - begin).count()); }
 
 std::string share(double communication, double exposed) {
   const double hidden = std::max(0.0, communication - exposed);
@@ -35,41 +36,64 @@ std::string CommunicationReport::to_string() const {
   return text;
 }
 
-void CommunicationClock::reset(std::vector<CommunicationReport::Bucket> buckets) {
+void CommunicationMeter::buckets_made() {
   sums_ = {};
-  sums_.buckets = std::move(buckets);
-  passes_.assign(sums_.buckets.size(), {});
+  passes_.clear();
 }
 
-void CommunicationClock::begin_forward() {
-  if (!std::exchange(in_step_, true)) forward_ = now();
+void CommunicationMeter::forward_begun() {
+  if (!std::exchange(in_step_, true)) forward_ = Clock::now();
 }
 
-void CommunicationClock::begin_backward() {
-  begin_forward();  // a model that was called directly: from the first gradient
+void CommunicationMeter::backward_begun() {
+  forward_begun();  // a model that was called directly: from the first gradient
   ended_ = 0;
-}
-
-void CommunicationClock::blocked(std::size_t bucket) {
-  passes_[bucket].ended = now();
-  passes_[bucket].blocked = true;
-  if (ended_ == bucket) ++ended_;
-}
-
-void CommunicationClock::waited(std::size_t bucket) {
-  Pass& pass = passes_[bucket];
-  pass.waited = now();
-  if (bucket >= ended_) {
-    pass.ended = pass.waited;
-    ended_ = bucket + 1;
+  for (Pass& pass : passes_) {
+    pass.work = nullptr;
+    pass.blocked = false;
   }
 }
 
-void CommunicationClock::end_backward() {
+void CommunicationMeter::reduction_begun(const GradBucket& bucket) {
+  if (bucket.index == passes_.size()) {  // the first pass with these buckets
+    passes_.emplace_back();
+    auto& sum = sums_.buckets.emplace_back();
+    sum.bytes = bucket.buffer.bytes();
+    for (const auto& parameter : bucket.parameters) sum.parameters.push_back(parameter.name);
+  }
+  passes_[bucket.index].started = Clock::now();
+}
+
+void CommunicationMeter::reduction_started(std::size_t bucket, const std::shared_ptr<Work>& work) {
+  Pass& pass = passes_[bucket];
+  pass.work = work;
+  pass.blocked = !work;
+  if (pass.blocked) pass.ended = Clock::now();
+}
+
+void CommunicationMeter::gradient_ready() {
+  for (; ended_ < passes_.size(); ++ended_) {
+    Pass& pass = passes_[ended_];
+    if (pass.blocked) continue;
+    if (!pass.work || !pass.work->is_done()) break;
+    pass.ended = Clock::now();
+  }
+}
+
+void CommunicationMeter::reduction_waited(std::size_t bucket) {
+  Pass& pass = passes_[bucket];
+  pass.work = nullptr;
+  pass.waited = Clock::now();
+  if (bucket < ended_) return;
+  if (!pass.blocked) pass.ended = pass.waited;
+  ended_ = bucket + 1;
+}
+
+void CommunicationMeter::backward_ended() {
   in_step_ = false;
   ++sums_.steps;
   sums_.compute += seconds(forward_, computed_);
-  Time before = forward_, waited_before = computed_;
+  Clock::time_point before = forward_, waited_before = computed_;
   for (std::size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
     const double communication = seconds(std::max(pass.started, before), pass.ended);
@@ -83,7 +107,7 @@ void CommunicationClock::end_backward() {
   }
 }
 
-CommunicationReport CommunicationClock::report() const {
+CommunicationReport CommunicationMeter::report() const {
   CommunicationReport report = sums_;
   const double steps = std::max<double>(1, static_cast<double>(report.steps));
   report.compute /= steps;
