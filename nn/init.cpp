@@ -117,24 +117,6 @@ void eye_(const Tensor& tensor) {
   assign(tensor, values);
 }
 
-void dirac_(const Tensor& tensor, std::int64_t groups) {
-  const Shape& shape = tensor.shape();
-  TANDEM_CHECK(3 <= shape.ndim() && shape.ndim() <= 5, "dirac_: needs shape (out, in, ...) of 3 to 5 dimensions, got ",
-               shape);
-  TANDEM_CHECK(groups > 0 && shape[0] % groups == 0, "dirac_: ", shape[0], " output channels do not make ", groups,
-               " groups");
-  const Strides strides = contiguous_strides(shape);
-  std::int64_t centre = 0;
-  for (int i = 2; i < shape.ndim(); ++i) centre += shape[i] / 2 * strides[i];
-  const std::int64_t outs = shape[0] / groups;
-  std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
-  if (values.empty()) return;
-  for (std::int64_t g = 0; g < groups; ++g)
-    for (std::int64_t d = 0; d < std::min(outs, shape[1]); ++d)
-      values[static_cast<std::size_t>((g * outs + d) * strides[0] + d * strides[1] + centre)] = 1;
-  assign(tensor, values);
-}
-
 double calculate_gain(Nonlinearity nonlinearity, std::optional<double> negative_slope) {
   switch (nonlinearity) {
     case Nonlinearity::linear:
@@ -206,22 +188,6 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
       for (const double x : v) squares += x * x;
       for (double& x : v) x /= std::sqrt(squares);
       for (std::size_t k = 0; k < length; ++k) values[place(i, k)] = static_cast<T>(v[k] * gain);
-    }
-    assign(tensor, values);
-  });
-}
-
-void sparse_(const Tensor& tensor, double sparsity, double std, Generator& generator) {
-  TANDEM_CHECK(tensor.shape().ndim() == 2, "sparse_: needs shape (rows, columns), got ", tensor.shape());
-  TANDEM_CHECK(0 <= sparsity && sparsity <= 1, "sparse_: the share of zeros must be in [0, 1], got ", sparsity);
-  const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
-  const auto zeros = static_cast<std::int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
-  dispatch_draw(tensor, "sparse_", [&]<class T>(T) {
-    auto values = normal_values<T>(tensor.numel(), 0, std, generator);
-    for (std::int64_t column = 0; column < columns; ++column) {
-      const auto order = generator.permutation(rows);
-      for (std::int64_t i = 0; i < zeros; ++i)
-        values[static_cast<std::size_t>(order[static_cast<std::size_t>(i)] * columns + column)] = 0;
     }
     assign(tensor, values);
   });

@@ -26,9 +26,6 @@ void ones_(const Tensor& tensor);
 void zeros_(const Tensor& tensor);
 // (rows, columns): ones on the diagonal.
 void eye_(const Tensor& tensor);
-// The weight (out, in, ...) of a convolution in 1 to 3 dimensions that passes its input on: the first output channels
-// of each group copy the input channels.
-void dirac_(const Tensor& tensor, std::int64_t groups = 1);
 
 enum class Nonlinearity { linear, sigmoid, tanh, relu, leaky_relu, selu };
 // The factor by which the weights of a layer must be larger because of the function that follows the layer. leaky_relu
@@ -60,9 +57,6 @@ void kaiming_normal_(const Tensor& tensor, const KaimingOptions& options = {},
 // Orthonormal rows, times gain; orthonormal columns when there are fewer columns than rows. A tensor (rows, ...) counts
 // as a matrix (rows, everything else). Saxe et al., arXiv:1312.6120.
 void orthogonal_(const Tensor& tensor, double gain = 1, Generator& generator = default_generator());
-// Normal numbers (rows, columns), with a share `sparsity` of zeros in every column. Martens, "Deep learning via
-// Hessian-free optimization", ICML 2010.
-void sparse_(const Tensor& tensor, double sparsity, double std = 0.01, Generator& generator = default_generator());
 
 // New Arrays, for constructors. Uniform numbers in [-bound, bound):
 Array uniform(const Shape& shape, double bound, Generator& generator = default_generator());

@@ -19,21 +19,10 @@ namespace tandem::nn {
 
 class Module;
 
-// While it lives, this thread runs a part of a network for the second time (recompute.h).
-class SecondRun {
- public:
-  SecondRun() : before_(std::exchange(is_on_, true)) {}
-  ~SecondRun() { is_on_ = before_; }
-  SecondRun(const SecondRun&) = delete;
-  SecondRun& operator=(const SecondRun&) = delete;
-  static bool is_on() { return is_on_; }
-
- private:
-  static inline thread_local bool is_on_ = false;
-  const bool before_;
-};
-// Whether there is one. A module that changes a state of its own in the forward pass then leaves it as it is.
-inline bool is_recomputing() { return SecondRun::is_on(); }
+// Whether this thread runs a part of a network for the second time: recompute() sets it (recompute.h). A module that
+// changes a state of its own in the forward pass then leaves it as it is.
+inline thread_local bool recomputing = false;
+inline bool is_recomputing() { return recomputing; }
 
 struct NamedModule {
   std::string name;

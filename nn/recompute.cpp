@@ -22,16 +22,18 @@ using autograd::Needs;
 using autograd::Saved;
 using autograd::TensorState;
 
-// This thread's random numbers are `random` during its life, and afterwards what they were before.
-class SameRandom {
+// A variable that has another value during its life, and afterwards the one that it had before.
+template <class T>
+class Restored {
  public:
-  explicit SameRandom(const Generator& random) : before_(std::exchange(default_generator(), random)) {}
-  ~SameRandom() { default_generator() = before_; }
-  SameRandom(const SameRandom&) = delete;
-  SameRandom& operator=(const SameRandom&) = delete;
+  Restored(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
+  ~Restored() { variable_ = before_; }
+  Restored(const Restored&) = delete;
+  Restored& operator=(const Restored&) = delete;
 
  private:
-  const Generator before_;
+  T& variable_;
+  const T before_;
 };
 
 // The places where the history of `result` leaves the nodes that were recorded from `start` on. Each place comes once,
@@ -109,8 +111,8 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
     for (const Input& input : kept) same_inputs.push_back(input.tensor());
     const EnableGrad enable_grad;
     const Autocast autocast(low);
-    const SameRandom same_random(random);
-    const SecondRun second_run;
+    const Restored<Generator> same_random(default_generator(), random);
+    const Restored<bool> second_run(recomputing, true);
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
     TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),

@@ -111,10 +111,7 @@ def make_init_functions():
     case("kaiming_uniform_selu", lambda t: init.kaiming_uniform_(t, nonlinearity="selu"))
     case("kaiming_normal", lambda t: init.kaiming_normal_(t, mode="fan_out", nonlinearity="relu"))
     case("eye", init.eye_, [(7, 9), (3, 2)])
-    case("dirac", init.dirac_, [(8, 3, 5, 5), (2, 3, 4), (3, 2, 1, 2, 3)])
-    case("dirac_groups", lambda t: init.dirac_(t, 2), [(8, 3, 5, 5), (4, 1, 3)])
     case("orthogonal", lambda t: init.orthogonal_(t, gain=2), [(8, 3, 5, 5), (9, 7), (2, 3), (6, 6)])
-    case("sparse", lambda t: init.sparse_(t, 0.4), [(7, 9), (2, 3)])
     save("init_functions.safetensors", tensors)
 
 

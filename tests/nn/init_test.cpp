@@ -50,10 +50,7 @@ const std::map<std::string, Case>& cases() {
        {[](auto& t) { init::kaiming_normal_(t, {.mode = FanMode::fan_out, .nonlinearity = Nonlinearity::relu}); },
         1e-6}},
       {"eye", {[](auto& t) { init::eye_(t); }}},
-      {"dirac", {[](auto& t) { init::dirac_(t); }}},
-      {"dirac_groups", {[](auto& t) { init::dirac_(t, 2); }}},
       {"orthogonal", {[](auto& t) { init::orthogonal_(t, 2); }, 1e-5}},
-      {"sparse", {[](auto& t) { init::sparse_(t, 0.4); }, 1e-6}},
   };
   return all;
 }
@@ -155,18 +152,13 @@ TEST(Init, RefusesNonsense) {
   EXPECT_ERROR(init::normal_(vector, 0, -1), "normal_", "-1");
   EXPECT_ERROR(init::trunc_normal_(vector, 0, 1, 2, 2), "trunc_normal_", "low < high");
   EXPECT_ERROR(init::eye_(vector), "eye_", "(3)");
-  EXPECT_ERROR(init::dirac_(matrix), "dirac_", "(3, 2)");
-  EXPECT_ERROR(init::dirac_(Tensor(ops::zeros({3, 2, 1})), 2), "dirac_", "2 groups");
   EXPECT_ERROR(init::xavier_uniform_(vector), "2 dimensions", "(3)");
   EXPECT_ERROR(init::kaiming_normal_(vector), "2 dimensions", "(3)");
   EXPECT_ERROR(init::orthogonal_(vector), "orthogonal_", "(3)");
-  EXPECT_ERROR(init::sparse_(vector, 0.5), "sparse_", "(3)");
-  EXPECT_ERROR(init::sparse_(matrix, 1.5), "sparse_", "1.5");
   const Tensor empty(ops::zeros({0, 2}));
   init::xavier_normal_(empty);
   init::kaiming_uniform_(empty);
   init::orthogonal_(empty);
-  init::sparse_(empty, 0.5);
   init::eye_(empty);
 }
 
