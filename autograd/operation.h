@@ -72,6 +72,9 @@ class Saved {
   std::uint64_t version_ = 0;
 };
 
+// Of an input that may be left out: undefined for an undefined Tensor.
+inline Array value_of(const Tensor& x) { return x.defined() ? x.value() : Array(); }
+
 // Makes the result of an operation from `value`. The result has `backward` as its history when gradients are enabled
 // and an input needs a gradient.
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward);

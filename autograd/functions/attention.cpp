@@ -39,8 +39,6 @@ double scale_of(const Tensor& query, const ScaledDotProductAttentionOptions& opt
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(query.dim(-1))));
 }
 
-Array value_of(const Tensor& mask) { return mask.defined() ? mask.value() : Array(); }
-
 }  // namespace
 
 AnnexList<AttentionMethod>& attention_methods() {

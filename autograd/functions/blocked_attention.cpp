@@ -29,7 +29,7 @@ Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
   const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), name),
                                       batch_of(value.shape()), name);
   const auto expanded = [&](const Tensor& x) { return x.value().expand(with_matrix(batch, x.dim(-2), x.dim(-1))); };
-  const Array mask = options.attn_mask.defined() ? options.attn_mask.value() : Array();
+  const Array mask = autograd::value_of(options.attn_mask);
   const AttentionInputs in{
       expanded(query), expanded(key), expanded(value),
       ops::attention_mask(mask, options.is_causal, with_matrix(batch, query.dim(-2), key.dim(-2)), query.dtype()),

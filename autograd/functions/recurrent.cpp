@@ -64,8 +64,7 @@ Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& we
   for (const Tensor& input : {from_x, weight, bias, options.h_0, options.c_0})
     is_recorded |= grad_enabled() && input.defined() && input.requires_grad();
   const Array w = autocast_low(weight).value();
-  const auto forward =
-      ops::recurrent(cell, from_x.value(), w, bias.defined() ? bias.value() : Array(), first, reverse, is_recorded);
+  const auto forward = ops::recurrent(cell, from_x.value(), w, value_of(bias), first, reverse, is_recorded);
   // All states are one result, whose first dimension goes over c after it went over h. Its parts are views.
   const std::int64_t rows = length + 1, start = reverse ? 0 : 1, last = reverse ? 0 : length;
   const Shape all_states{states_of(cell) * rows, batch, units};
