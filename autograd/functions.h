@@ -1,11 +1,10 @@
-// The differentiable operations. Names and meanings are PyTorch's.
+// The differentiable operations. Names and meanings are PyTorch's. Beside them stand einsum (functions/einsum.h) and
+// distances of vectors (functions/distance.h), which are put together from these.
 #pragma once
 
 #include <tandem/autograd/functions/attention.h>
 #include <tandem/autograd/functions/convolution.h>
-#include <tandem/autograd/functions/distance.h>
 #include <tandem/autograd/functions/dropout.h>
-#include <tandem/autograd/functions/einsum.h>
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/in_place.h>
 #include <tandem/autograd/functions/index.h>

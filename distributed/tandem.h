@@ -7,6 +7,8 @@
 #include <tandem/autograd/anomaly.h>
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
+#include <tandem/autograd/functions/distance.h>
+#include <tandem/autograd/functions/einsum.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/tensor.h>
@@ -30,6 +32,8 @@
 #include <tandem/data/mnist.h>
 #include <tandem/data/sampler.h>
 #include <tandem/data/transforms.h>
+#include <tandem/distributed/ddp/communication_meter.h>
+#include <tandem/distributed/ddp/compress_hook.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/ddp/powersgd.h>

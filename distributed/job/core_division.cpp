@@ -1,5 +1,7 @@
 #include <tandem/distributed/job/core_division.h>
 #include <tandem/distributed/system/cores.h>
+#include <tandem/distributed/system/host_identity.h>
+#include <tandem/distributed/system/process_limits.h>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -9,6 +11,19 @@
 
 namespace tandem::distributed {
 namespace {
+
+// Equal for processes that share their cores: on one machine, with one affinity mask, and where their control group has
+// a limit, in one such group.
+std::string core_identity() {
+  cpu_set_t allowed;
+  std::string text = machine_identity() + " ";
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &allowed) ? std::to_string(i) + "," : "";
+  for (const auto& limits : process_limits().entries()) {
+    if (limits.cpu()) text += limits.identity();
+  }
+  return text;
+}
 
 std::string text_of(const RankCores& rank) {
   return fmt::format("{} {} {} {}", rank.cores, rank.threads, rank.is_given ? 1 : 0, rank.identity);

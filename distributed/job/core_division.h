@@ -10,7 +10,7 @@ namespace tandem::distributed {
 
 // What a rank may compute on.
 struct RankCores {
-  std::string identity;   // core_identity(): equal for ranks that share their cores
+  std::string identity;   // equal for ranks that share their cores
   int cores = 1;          // available_cores()
   int threads = 1;        // of OpenMP
   bool is_given = false;  // the user has chosen `threads`

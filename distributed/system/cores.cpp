@@ -1,6 +1,5 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/system/cores.h>
-#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/process_limits.h>
 
 #include <algorithm>
@@ -23,17 +22,6 @@ int available_cores() {
     if (const auto limit = limits.cpu()) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
   }
   return std::max(1, cores);
-}
-
-std::string core_identity() {
-  cpu_set_t allowed;
-  std::string text = machine_identity() + " ";
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-    for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &allowed) ? std::to_string(i) + "," : "";
-  for (const auto& limits : process_limits().entries()) {
-    if (limits.cpu()) text += limits.identity();
-  }
-  return text;
 }
 
 cpu_set_t core_share(int local_rank, int processes) {

@@ -3,17 +3,11 @@
 
 #include <sched.h>
 
-#include <string>
-
 namespace tandem::distributed {
 
 // How many cores this process may use: the smaller of its affinity mask and its control group's limit, rounded up. At
 // least 1.
 int available_cores();
-
-// Equal for processes that share their cores: on one machine, with one affinity mask, and where their control group has
-// a limit, in one such group.
-std::string core_identity();
 
 // The cores for process `local_rank` of `processes` processes: a share of the cores in this process's affinity mask.
 // The cores of a share have neighbouring numbers. A share has at least one core; if there are more processes than

@@ -1,4 +1,3 @@
-#include <tandem/autograd/functions/einsum.h>
 #include <tandem/autograd/functions/linear.h>
 
 #include "operations/table.h"
@@ -19,10 +18,6 @@ std::vector<Row> linear_rows() {
       {.op = "bilinear",
        .function = [](Call& c) { return bilinear(c.in[0], c.in[1], c.in[2], c.optional(3)); },
        .low_inputs = 4,
-       .low_tolerance = 8},
-      // In 16 bits each product of three or more operands is rounded.
-      {.op = "einsum",
-       .function = [](Call& c) { return einsum(c.get<std::string>("equation"), c.in); },
        .low_tolerance = 8},
   };
 }

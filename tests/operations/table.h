@@ -66,6 +66,7 @@ struct Row {
 std::vector<Row> attention_rows();
 std::vector<Row> distance_rows();
 std::vector<Row> dropout_rows();
+std::vector<Row> einsum_rows();
 std::vector<Row> elementwise_rows();
 std::vector<Row> index_rows();
 std::vector<Row> linear_rows();

@@ -1,16 +1,12 @@
-// What optimizers and schedules refuse: groups, parameters and functions that are not there, or are something else by
-// now.
+// What optimizers refuse: groups and parameters that are not there, or are something else by now.
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/core/ops.h>
-#include <tandem/optim/adagrad.h>
 #include <tandem/optim/adam.h>
-#include <tandem/optim/lr_scheduler.h>
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -79,27 +75,6 @@ TEST(OptimizerState, ParametersWithEqualNamesKeepTheirOwn) {
     EXPECT_EQ(other.state_dict()[i].array.to_vector<float>(), state[i].array.to_vector<float>());
   }
   EXPECT_EQ(state.size(), 6u);
-}
-
-TEST(ScheduleErrors, Nonsense) {
-  SGD optimizer({{"a", parameter()}}, {});
-  EXPECT_ERROR(LrScheduler(optimizer, LambdaLR{}), "LambdaLR", "empty function");
-  EXPECT_ERROR(LrScheduler(optimizer, SequentialLR{{ConstantLR{}, ConstantLR{}}, {-3}}), "SequentialLR", "-3");
-  EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.factor = -1}), "factor", "-1");
-  EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.patience = -1}), "patience", "-1");
-  LrScheduler schedule(optimizer, ConstantLR{});
-  auto state = schedule.state_dict();
-  state[0].array = Array();
-  EXPECT_ERROR(schedule.load_state_dict(state), "undefined");
-}
-
-// The length of a cycle outgrows 64 bits, the search for it ends all the same.
-TEST(ScheduleErrors, WarmRestartsOfAnyLength) {
-  SGD optimizer({{"a", parameter()}}, {.lr = 1});
-  LrScheduler schedule(optimizer, CosineAnnealingWarmRestarts{.T_0 = 5, .T_mult = 1 << 30});
-  schedule.set_step(std::numeric_limits<std::int64_t>::max());
-  EXPECT_GE(optimizer.lr(), 0);
-  EXPECT_LE(optimizer.lr(), 1);
 }
 
 }  // namespace

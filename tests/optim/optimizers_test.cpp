@@ -11,10 +11,8 @@
 namespace tandem {
 namespace {
 
-using optim::Adagrad;
 using optim::Adam;
 using optim::AdamW;
-using optim::RMSprop;
 using testing::array_of;
 using testing::expect_same;
 using Floats = std::vector<float>;
@@ -36,11 +34,12 @@ TEST(Optimizers, EqualPyTorchForFiftySteps) {
   int count = 0;
   for (const auto& [name, options] : golden.cases()) {
     if (!options.contains("kind")) continue;
-    ++count;
     Tensor parameters[2] = {Tensor(golden[name + "/initial0"].clone(), true),
                             Tensor(golden[name + "/initial1"].clone(), true)};
     const auto optimizer =
         testing::make_optimizer(options.at("kind"), {{"p0", parameters[0]}, {"p1", parameters[1]}}, options);
+    if (!optimizer) continue;
+    ++count;
     const Array& gradients = golden[name + "/gradients"];
     for (int step = 0; step < 50; ++step) {
       parameters[0].set_grad(gradients.select(0, step).select(0, 0));
@@ -57,16 +56,22 @@ TEST(Optimizers, EqualPyTorchForFiftySteps) {
     for (const auto& [key, value] : state)
       expect_near(golden[name + "/state" + key.substr(1)], value, 1e-6, name + ", state " + key);
   }
+#ifdef TANDEM_WITHOUT_ANNEXES
+  EXPECT_EQ(count, 12);
+#else
   EXPECT_EQ(count, 20);
+#endif
 }
 
 // Every optimizer, with all of its state.
 std::vector<std::pair<std::string, nlohmann::json>> all_optimizers() {
   return {{"SGD", {{"lr", 0.1}, {"momentum", 0.9}}},
           {"Adam", {{"lr", 0.1}, {"amsgrad", true}, {"weight_decay", 0.1}}},
-          {"AdamW", {{"lr", 0.1}}},
+#ifndef TANDEM_WITHOUT_ANNEXES
           {"RMSprop", {{"lr", 0.1}, {"momentum", 0.9}, {"centered", true}}},
-          {"Adagrad", {{"lr", 0.1}, {"lr_decay", 0.1}, {"initial_accumulator_value", 0.5}}}};
+          {"Adagrad", {{"lr", 0.1}, {"lr_decay", 0.1}, {"initial_accumulator_value", 0.5}}},
+#endif
+          {"AdamW", {{"lr", 0.1}}}};
 }
 
 TEST(Optimizers, StateGoesRoundAndTrainingContinuesToTheBit) {
@@ -152,9 +157,6 @@ TEST(Optimizers, GroupsHaveOptionsOfTheirOwn) {
   adam.set_momentum(0.7, 0);
   EXPECT_EQ(adam.options(0).betas[0], 0.7);
   EXPECT_EQ(adam.momentum(0), 0.7);
-  Adagrad adagrad({{"a", a}}, {});
-  EXPECT_ERROR(adagrad.set_momentum(0.5, 0), "Adagrad", "no momentum");
-  EXPECT_ERROR(adagrad.momentum(), "Adagrad", "no momentum");
 }
 
 TEST(Optimizers, MomentumMayBeginLater) {
@@ -168,16 +170,6 @@ TEST(Optimizers, MomentumMayBeginLater) {
   EXPECT_EQ(values_of(a.value()), Floats{-1});
   sgd.step();  // 0.5 * 1 + 0.5 * 1
   EXPECT_EQ(values_of(a.value()), Floats{-2});
-}
-
-TEST(Optimizers, RmsPropOfEqualGradientsIsNoNaN) {
-  Tensor a = parameter({1, 1, 1});
-  RMSprop rmsprop({{"a", a}}, {.lr = 1e-9, .alpha = 0.5, .centered = true});
-  for (int step = 0; step < 200; ++step) {
-    a.set_grad(array_of({0.1f, 0.3f, 0.7f}));
-    rmsprop.step();
-  }
-  for (const float v : values_of(a.value())) EXPECT_TRUE(std::isfinite(v)) << v;
 }
 
 TEST(Optimizers, NaNGradientsShow) {
@@ -200,12 +192,6 @@ TEST(Optimizers, NonsenseIsRefused) {
   EXPECT_ERROR(Adam({{"a", a}}, {.betas = {-0.1, 0.9}}), "betas", "-0.1");
   EXPECT_ERROR(AdamW({{"a", a}}, {.eps = -1}), "AdamW", "eps");
   EXPECT_ERROR(AdamW({{"a", a}, {"again", a}}, {}), "AdamW", "again", "twice");
-  EXPECT_ERROR(RMSprop({{"a", a}}, {.alpha = -1}), "RMSprop", "alpha");
-  EXPECT_ERROR(RMSprop({{"a", a}}, {.alpha = 1.5}), "RMSprop", "alpha", "at most 1", "1.5");
-  EXPECT_ERROR(RMSprop({{"a", a}}, {.momentum = -1}), "momentum");
-  EXPECT_ERROR(RMSprop({{"a", a}}, {.momentum = 9}), "momentum", "at most 1", "9");
-  EXPECT_ERROR(Adagrad({{"a", a}}, {.initial_accumulator_value = -1}), "Adagrad", "initial_accumulator_value");
-  EXPECT_ERROR(Adagrad(std::vector<optim::AdagradGroup>{{{}, {}}}), "without parameters");
   Adam adam({{"a", a}}, {});
   EXPECT_ERROR(adam.set_group_options(0, {{"momentum", 0.5}}), "Adam", "no option momentum");
   EXPECT_ERROR(adam.set_group_options(0, {{"lr", true}}), "lr", "type");

@@ -187,5 +187,26 @@ TEST(Schedules, AFunctionOfOnesOwn) {
   EXPECT_EQ(optimizer->lr(1), 7);
 }
 
+TEST(ScheduleErrors, Nonsense) {
+  SGD optimizer({{"a", Tensor(ops::ones({2, 3}), true)}}, {});
+  EXPECT_ERROR(LrScheduler(optimizer, LambdaLR{}), "LambdaLR", "empty function");
+  EXPECT_ERROR(LrScheduler(optimizer, SequentialLR{{ConstantLR{}, ConstantLR{}}, {-3}}), "SequentialLR", "-3");
+  EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.factor = -1}), "factor", "-1");
+  EXPECT_ERROR(ReduceLROnPlateau(optimizer, {.patience = -1}), "patience", "-1");
+  LrScheduler schedule(optimizer, ConstantLR{});
+  auto state = schedule.state_dict();
+  state[0].array = Array();
+  EXPECT_ERROR(schedule.load_state_dict(state), "undefined");
+}
+
+// The length of a cycle outgrows 64 bits, the search for it ends all the same.
+TEST(ScheduleErrors, WarmRestartsOfAnyLength) {
+  SGD optimizer({{"a", Tensor(ops::ones({2, 3}), true)}}, {.lr = 1});
+  LrScheduler schedule(optimizer, CosineAnnealingWarmRestarts{.T_0 = 5, .T_mult = 1 << 30});
+  schedule.set_step(std::numeric_limits<std::int64_t>::max());
+  EXPECT_GE(optimizer.lr(), 0);
+  EXPECT_LE(optimizer.lr(), 1);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -4,8 +4,10 @@
 
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/local_group.h>
-#include <tandem/distributed/job/observers.h>
 #include <tandem/distributed/store/tcp_store.h>
+#ifndef TANDEM_WITHOUT_ANNEXES
+#include <tandem/distributed/job/observers.h>
+#endif
 
 #include <chrono>
 #include <cstdlib>
@@ -19,6 +21,15 @@
 namespace tandem::testing {
 
 using Group = std::shared_ptr<distributed::ProcessGroup>;
+
+// The ground floor's groups have none.
+inline distributed::Observers usual_observers() {
+#ifdef TANDEM_WITHOUT_ANNEXES
+  return {};
+#else
+  return distributed::usual_observers();
+#endif
+}
 
 // The number of processes that mpirun started. 0 when mpirun did not start this process.
 inline int mpi_size() {
@@ -37,7 +48,7 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
                                   .size = mpi_size(),
                                   .timeout = timeout,
                                   .backend = distributed::GroupBackend::mpi,
-                                  .observers = distributed::usual_observers()}));
+                                  .observers = usual_observers()}));
   } catch (...) {
     return std::current_exception();
   }
@@ -46,9 +57,10 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
 
 // Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null. With the mpi backend
 // this process is one rank, and the list holds only its exception.
-inline std::vector<std::exception_ptr> run_ranks_catching(
-    int size, const std::function<void(Group)>& body, std::chrono::milliseconds timeout = std::chrono::seconds(60),
-    const std::string& backend = "auto", const distributed::Observers& observers = distributed::usual_observers()) {
+inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
+                                                          std::chrono::milliseconds timeout = std::chrono::seconds(60),
+                                                          const std::string& backend = "auto",
+                                                          const distributed::Observers& observers = usual_observers()) {
   if (backend == "mpi") return {run_mpi_rank(body, timeout)};
   distributed::TcpStoreServer server({});
   std::vector<std::exception_ptr> results(size);
