@@ -157,7 +157,7 @@ std::vector<unsigned char> read_mnist(const std::string& path, std::size_t heade
   const int size = gzread(file, bytes.data(), bytes.size());
   gzclose(file);
   if (size <= int(header)) fail(path + ": not a file of MNIST");
-  return {&bytes[header], &bytes[size]};
+  return {bytes.data() + header, bytes.data() + size};
 }
 
 struct Images {
@@ -189,7 +189,7 @@ struct Images {
     std::vector<int> all(labels.size());
     std::iota(all.begin(), all.end(), 0);
     const Tensor scores = model(batch(all, 0).first);
-    const auto row = [&](int n) { return &scores->value[n * 10]; };
+    const auto row = [&](int n) { return scores->value.data() + n * 10; };
     const auto is_right = [&](int n) { return std::max_element(row(n), row(n + 1)) - row(n) == labels[n]; };
     return 100.0 * std::count_if(all.begin(), all.end(), is_right) / all.size();
   }
