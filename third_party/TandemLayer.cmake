@@ -13,6 +13,10 @@ function(tandem_compile_options target)
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-uninitialized;-Wno-restrict>)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # Loops that are to be vectorised where they can: some call a function that has no form for vectors.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-pass-failed>)
+  endif()
   # Kernels pass vectors of 64 bytes between functions of one build, which all agree on how; GCC warns of the
   # agreement where the processor has no AVX-512.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>)
