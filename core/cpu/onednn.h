@@ -1,5 +1,5 @@
-// oneDNN behind a few functions. Its API, whose versions 2 and 3 differ, is known to onednn.cpp, onednn_plan.h and
-// conv/onednn_conv.cpp alone.
+// oneDNN behind a few functions. Its API, whose versions 2 and 3 differ, is known to onednn.cpp, onednn_plan.h,
+// onednn_faults.cpp and conv/onednn_conv.cpp alone.
 #pragma once
 
 #include <tandem/core/array/array.h>

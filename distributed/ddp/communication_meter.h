@@ -37,8 +37,8 @@ struct CommunicationReport {
 //   ...
 //   std::cout << meter->report().to_string() << '\n';
 //
-// A Work does not say when it ended. The meter therefore asks every running Work whenever a gradient becomes final; the
-// noted end is late by at most the time between two gradients.
+// A Work does not say when it ended. The meter therefore asks the oldest running Works whenever a gradient becomes
+// final; the noted end is late by at most the time between two gradients.
 class CommunicationMeter final : public ReducerObserver {
  public:
   // What communication took since the buckets were made, and how much of it was hidden. This rank's view.

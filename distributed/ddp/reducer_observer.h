@@ -1,4 +1,4 @@
-// ReducerObserver: who wants to know what a Reducer does in a step. The seam for CommunicationMeter
+// ReducerObserver: the interface by which a Reducer reports each step to one object, such as a CommunicationMeter
 // (communication_meter.h).
 #pragma once
 
@@ -9,8 +9,11 @@
 
 namespace tandem::distributed {
 
-// The Reducer calls these functions on the thread of the backward pass, in the order of this list; the middle ones once
-// for each gradient or bucket. They do nothing where a subclass does not override them, and must not throw.
+// The Reducer calls these functions on the thread that trains, in this order: forward_begun and backward_begun; then
+// reduction_begun and reduction_started for each bucket, mixed with gradient_ready for each gradient, which follows the
+// reductions that the gradient has started; gradients_complete; reduction_waited for each bucket; backward_ended.
+// buckets_made comes between two passes. A function does nothing where a subclass does not override it. It must not
+// throw.
 class ReducerObserver {
  public:
   virtual ~ReducerObserver() = default;

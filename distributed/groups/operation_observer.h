@@ -31,7 +31,8 @@ struct ObservedGroup {
 //
 // - begun: the thread that called the operation.
 // - started, ended: the thread that runs the operation, the same for both. No thread of the host runs an operation on a
-//   GPU: started comes from the thread that called it, ended from one that has seen the GPU finish it.
+//   GPU: started comes from the thread that called it, ended from one that has seen the GPU finish it, or the group
+//   fail; while a step is recorded, from the thread that records.
 // - failed: any thread.
 //
 // The executor waits for each call, sometimes with its lock held. So an observer returns soon, does not wait for

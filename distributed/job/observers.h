@@ -1,5 +1,5 @@
-// Who observes the operations of a job's process groups: decided here, for all programs. init() has them, with the
-// flight recorder of this process (flight_folder.h).
+// The observers that init() gives to every process group of a job, with the flight recorder of this process
+// (flight_folder.h). To add one, change the list in observers.cpp.
 #pragma once
 
 #include <tandem/distributed/groups/operation_observer.h>

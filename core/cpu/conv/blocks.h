@@ -10,7 +10,8 @@
 
 namespace tandem::cpu {
 
-// The size of the pieces into which `all` is cut: at most `most`, and so that each thread gets as many pieces.
+// The size of the pieces into which `all` is cut: at most `most`, and chosen so that every thread gets the same number
+// of pieces.
 inline std::int64_t piece(std::int64_t all, std::int64_t most, std::int64_t threads) {
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   return up(all, threads * up(up(all, most), threads));

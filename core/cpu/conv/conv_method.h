@@ -1,9 +1,9 @@
 // ConvMethod: one way to compute a convolution or its gradients. Annexes add methods to a list (conv_methods.cpp), and
 // PlainConv comes last. conv2d.cpp takes the first method that pays.
 //
-// What pays is a pure function of the layer, the instructions of the processor and math_mode(). It does not look at the
-// clock, nor at the number of processes: W processes with B / W images each must compute as one process with B images
-// does.
+// What pays is a pure function of the layer, the instructions of the processor, the version of oneDNN, math_mode() and
+// the number of threads. It does not look at the clock, nor at the number of processes: W processes with B / W images
+// each must compute as one process with B images does.
 #pragma once
 
 #include <tandem/core/array/array.h>

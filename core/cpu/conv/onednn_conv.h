@@ -1,4 +1,4 @@
-// Convolutions by oneDNN, whose kernels suit most layers.
+// Convolutions by oneDNN, for the layers that no method before it in the list computes faster.
 #pragma once
 
 #include <tandem/core/cpu/conv/conv_method.h>

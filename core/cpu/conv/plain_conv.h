@@ -9,9 +9,7 @@ namespace tandem::cpu {
 class PlainConv final : public ConvMethod {
  public:
   using ConvMethod::ConvMethod;
-  std::string name() const override {
-    return "product with windows: oneDNN has no kernel for this layer, or a slow one";
-  }
+  std::string name() const override { return "product with windows: no faster method computes this layer"; }
   bool pays() const override { return layer_.pass != ConvPass::both_gradients; }
   void run(const ConvArrays& arrays) override;
 };
