@@ -129,10 +129,25 @@ void check_writable(const Array& target, const char* operation) {
                  target.shape(), " share memory (it was expanded); write to a clone()");
 }
 
+// Whether writing to `target` in any order may change what is still to be read from `source`. Where each element is
+// written to its own place, it is read before.
+static bool overlap(const Array& target, const Array& source) {
+  if (target.storage() != source.storage()) return false;
+  if (target.raw() == source.raw() && target.strides() == source.strides() && target.dtype() == source.dtype())
+    return false;
+  const auto end = [](const Array& a) {
+    std::int64_t last = 0;
+    for (int i = 0; i < a.ndim(); ++i) last += (a.shape()[i] - 1) * a.strides()[i];
+    return static_cast<const char*>(a.raw()) + (last + 1) * static_cast<std::int64_t>(size_of(a.dtype()));
+  };
+  return target.raw() < end(source) && source.raw() < end(target);
+}
+
 void Array::copy_from(const Array& source) {
   check_writable(*this, "copy_from");
-  const Array expanded = source.expand(shape_);
+  Array expanded = source.expand(shape_);
   if (numel() == 0) return;
+  if (overlap(*this, expanded)) expanded = expanded.clone();
   if (source.device() == device()) device_memory(device()).copy(expanded, *this);
   else copy_across(expanded, *this);
   storage_->written_by("copy_from");

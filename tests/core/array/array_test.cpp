@@ -101,6 +101,28 @@ TEST(Array, CopyFromBroadcasts) {
   EXPECT_ERROR(nothing.copy_from(counting({2, 3})), "(2, 3)", "(0, 3)");
 }
 
+// As if the source had been read as a whole first, whatever the order of the loop.
+TEST(Array, CopiesFromViewsThatOverlap) {
+  for (const std::int64_t n : {2, 9, 100}) {
+    for (const std::int64_t shift : {1, 3}) {
+      Array up = counting({n + shift}), down = counting({n + shift});
+      const Array from_up = up.slice(0, 0, n).clone(), from_down = down.slice(0, shift, n + shift).clone();
+      Array end = up.slice(0, shift, n + shift), begin = down.slice(0, 0, n);
+      end.copy_from(up.slice(0, 0, n));
+      begin.copy_from(down.slice(0, shift, n + shift));
+      EXPECT_EQ(end.to_vector<float>(), from_up.to_vector<float>()) << n << ' ' << shift;
+      EXPECT_EQ(begin.to_vector<float>(), from_down.to_vector<float>()) << n << ' ' << shift;
+    }
+  }
+  Array square = counting({5, 5});
+  const Array turned = square.transpose(0, 1).clone();
+  square.copy_from(square.transpose(0, 1));
+  EXPECT_EQ(square.to_vector<float>(), turned.to_vector<float>());
+  Array row = counting({4});
+  row.copy_from(row.slice(0, 2, 3));
+  EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{2, 2, 2, 2}));
+}
+
 TEST(Array, FillSetsEveryDtype) {
   for (const DType dtype : all_dtypes) {
     Array a = Array::empty({3}, dtype);
