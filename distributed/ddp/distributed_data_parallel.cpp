@@ -39,10 +39,10 @@ void check_equal_models(const nn::Module& model, ProcessGroup& group) {
   }
 }
 
-std::size_t batch_norm_buffers(const nn::Module& module) {
-  if (dynamic_cast<const nn::BatchNorm2d*>(&module) != nullptr) return module.buffers().size();
+std::size_t batch_norm_buffers(nn::Module& model) {
   std::size_t count = 0;
-  for (const auto& [name, child] : module.children()) count += batch_norm_buffers(*child);
+  for (const auto& [name, module] : model.modules())
+    if (dynamic_cast<const nn::BatchNorm2d*>(&module) != nullptr) count += module.buffers().size();
   return count;
 }
 

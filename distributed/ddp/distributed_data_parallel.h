@@ -38,7 +38,8 @@ class NoSync {
 //   DistributedDataParallel ddp(model, group);      // every rank now holds rank 0's parameters and buffers
 //   loss(ddp(images), labels).backward();           // every rank now holds the mean gradients
 //
-// The model must outlive this object. With a group of one rank this object changes nothing. One thread may use it.
+// The model must outlive this object. With a group of one rank nothing is sent or copied; an unused parameter is an
+// Error there as well. One thread may use it.
 //
 // Construction is collective. It compares the models of all ranks: if they differ, an Error on every rank shows the
 // first difference and which ranks differ. Then it copies rank 0's values to all ranks. Buffers, such as a batch norm's

@@ -214,6 +214,27 @@ TEST(DistributedDataParallel, shares_a_buffer_that_training_reads_before_every_f
   });
 }
 
+// Its batch norm stands under two names, and counts once among the buffers that training does not read.
+struct DriftingBesideASharedNorm : nn::Module {
+  DriftingBesideASharedNorm() {
+    const auto norm = std::make_shared<nn::BatchNorm2d>(2);
+    add_child("norm", norm);
+    add_child("again", norm);
+  }
+  Drifting& drifting = add("drifting", Drifting());
+  Tensor forward(const Tensor& x) override { return drifting(x); }
+};
+
+TEST(DistributedDataParallel, counts_a_shared_batch_norm_once) {
+  run_ranks(2, [](Group group) {
+    DriftingBesideASharedNorm model;
+    model.drifting.drift = group->rank() + 1;
+    DistributedDataParallel ddp(model, group);
+    for (int step = 0; step < 3; ++step) ddp(ops::ones({1, 2}));
+    EXPECT_EQ(model.drifting.factor.value().item(), group->rank() == 0 ? 4 : 5);
+  });
+}
+
 TEST(DistributedDataParallel, names_the_first_difference_of_two_models) {
   const auto results = run_ranks_catching(3, [](Group group) {
     nn::Sequential model{nn::Linear(4, group->rank() == 2 ? 6 : 5), nn::Linear(5, 5)};
