@@ -1,3 +1,4 @@
+#include <tandem/core/array/device_memory.h>
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/launch/launch_option_group.h>
 #include <tandem/distributed/launch/launch_options.h>
@@ -138,7 +139,13 @@ std::optional<T> number_in(const std::string& text, T least, T most) {
 
 int parse_process_count(const std::string& text) {
   if (text == "auto" || text == "cpu") return available_cores();
-  TANDEM_CHECK(text != "gpu", "--nproc-per-node gpu: this build runs on the CPU alone; give a number, cpu or auto");
+  if (text == "gpu") {
+    const int gpus = device_count(Device::Kind::cuda);
+    TANDEM_CHECK(gpus > 0,
+                 "--nproc-per-node gpu: there is no GPU here, or this build has no CUDA; give a number, cpu or "
+                 "auto");
+    return gpus;
+  }
   const int count = small_number(text);
   // Chosen: far more ranks than a host has cores or GPUs. A larger number is a typing error, and would use up the
   // host's memory.
