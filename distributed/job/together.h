@@ -24,8 +24,9 @@ struct OwnWork {
 inline const OwnWork download_work{"a download", std::chrono::hours(24)};
 
 // All functions here are collective. f() may take longer than the group's timeout. The other ranks wait as long as a
-// rank gives signs of life and no longer than OwnWork::longest. When the last sign is older than the group's timeout,
-// or the work takes too long, they throw a PeerError that names the rank, its host and its process.
+// rank gives signs of life (a group's watchdog gives them, an annex) and no longer than OwnWork::longest. When the last
+// sign is older than the group's timeout, or the work takes too long, they throw a PeerError that names the rank, its
+// host and its process.
 
 // Calls f() on every rank. If f() throws on some ranks, run_together throws on all, with the reason of the lowest of
 // them. So a rank that can't read its data, for example, ends the job at once.

@@ -1,7 +1,8 @@
-// Process groups whose ranks go away, come late or ask for different things.
+// Process groups whose ranks go away, come late or ask for different things, as the watchdog tells it.
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
+#include <tandem/distributed/job/observers.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>
