@@ -60,7 +60,7 @@ TEST(LayerNorm, StartsAsPyTorchsAndLeavesOutWhatOptionsSay) {
   expect_makes(no_bias, array_of({0, 2}, {1, 2}), {-1, 3});
   expect_makes(plain, array_of({0, 2}, {1, 2}), {-1, 1});
   // 1e-5 unless told otherwise: numbers so small are hardly made larger.
-  const auto small = nn::LayerNorm({2})(array_of({-1e-3f, 1e-3f})).value().to_vector<float>();
+  const auto small = nn::LayerNorm(2)(array_of({-1e-3f, 1e-3f})).value().to_vector<float>();
   EXPECT_NEAR(small[1], 1e-3 / std::sqrt(1e-6 + 1e-5), 1e-5);
 }
 
@@ -112,7 +112,7 @@ TEST(Normalizations, RefuseNonsense) {
   EXPECT_ERROR(nn::GroupNorm(3, 4), "GroupNorm", "4 channels", "3 groups");
   EXPECT_ERROR(nn::GroupNorm(0, 4), "GroupNorm", "0 groups");
   EXPECT_ERROR(nn::InstanceNorm2d(0), "InstanceNorm2d", "got 0");
-  EXPECT_ERROR(nn::LayerNorm({3})(ops::ones({2, 4})), "layer_norm", "(2, 4)", "(3)");
+  EXPECT_ERROR(nn::LayerNorm(3)(ops::ones({2, 4})), "layer_norm", "(2, 4)", "(3)");
   EXPECT_ERROR(nn::RMSNorm({3})(ops::ones({2, 4})), "rms_norm", "(2, 4)", "(3)");
   EXPECT_ERROR(nn::GroupNorm(2, 4)(ops::ones({2, 6, 3})), "group_norm", "(6)", "(4)");
   EXPECT_ERROR(nn::InstanceNorm2d(2)(ops::ones({2, 3, 4, 4})), "InstanceNorm2d", "(N, 2, H, W)", "(2, 3, 4, 4)");

@@ -33,7 +33,7 @@ nn::Sequential make_model(Choices& choices) {
   }
   model.push_back(nn::Flatten());
   model.push_back(nn::Linear(4 * 16, 24));
-  if (choices.coin()) model.push_back(nn::LayerNorm({24}));
+  if (choices.coin()) model.push_back(nn::LayerNorm(24));
   model.push_back(nn::GELU());
   if (choices.coin()) model.push_back(nn::Dropout(0.3));
   model.push_back(nn::Linear(24, 5));

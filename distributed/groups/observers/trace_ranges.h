@@ -22,7 +22,10 @@ class TraceRanges : public OperationObserver {
   void ended(const ObservedOperation&, std::uint64_t, Time, bool) noexcept override { range_.reset(); }
 
  private:
-  static inline thread_local std::optional<Scope> range_;
+  struct Range final : Scope {
+    using Scope::Scope;
+  };
+  static inline thread_local std::optional<Range> range_;
 };
 
 }  // namespace tandem::distributed
