@@ -36,14 +36,14 @@ void set(Tensor& parameter, const std::vector<float>& values) {
 }
 
 TEST(LayerNorm, NormalizesTheLastDimensions) {
-  nn::LayerNorm rows({2}, {.eps = 0});
+  nn::LayerNorm rows(2, {.eps = 0});
   expect_makes(rows, array_of({0, 2, 4, 0}, {2, 2}), {-1, 1, 1, -1});
   set(rows.weight, {10, 100});
   set(rows.bias, {1, 2});
   expect_makes(rows, array_of({0, 2, 4, 0}, {2, 2}), {-9, 102, 11, -98});
   nn::LayerNorm all({2, 2}, {.eps = 0});
   expect_makes(all, array_of({0, 2, 2, 0, 1, 5, 5, 1}, {2, 2, 2}), {-1, 1, 1, -1, -1, 1, 1, -1});
-  nn::LayerNorm damped({2}, {.eps = 3});
+  nn::LayerNorm damped(2, {.eps = 3});
   expect_makes(damped, array_of({0, 2}, {1, 2}), {-0.5f, 0.5f});
 }
 
@@ -53,7 +53,7 @@ TEST(LayerNorm, StartsAsPyTorchsAndLeavesOutWhatOptionsSay) {
   EXPECT_EQ(norm.weight.shape(), (Shape{2, 3}));
   EXPECT_EQ(norm.weight.value().to_vector<float>(), std::vector<float>(6, 1));
   EXPECT_EQ(norm.bias.value().to_vector<float>(), std::vector<float>(6, 0));
-  nn::LayerNorm no_bias({2}, {.eps = 0, .bias = false}), plain({2}, {.eps = 0, .elementwise_affine = false});
+  nn::LayerNorm no_bias(2, {.eps = 0, .bias = false}), plain(2, {.eps = 0, .elementwise_affine = false});
   EXPECT_EQ(names_of(no_bias.parameters()), (Names{"weight"}));
   EXPECT_EQ(names_of(plain.parameters()), (Names{}));
   set(no_bias.weight, {1, 3});
@@ -65,12 +65,12 @@ TEST(LayerNorm, StartsAsPyTorchsAndLeavesOutWhatOptionsSay) {
 }
 
 TEST(RMSNorm, DividesByTheRootOfTheMeanSquare) {
-  nn::RMSNorm norm({2}, {.eps = 0});
+  nn::RMSNorm norm(2, {.eps = 0});
   EXPECT_EQ(names_of(norm.parameters()), (Names{"weight"}));
   expect_makes(norm, array_of({1, 7, -7, 1}, {2, 2}), {0.2f, 1.4f, -1.4f, 0.2f});
   set(norm.weight, {10, 100});
   expect_makes(norm, array_of({1, 7}, {1, 2}), {2, 140});
-  nn::RMSNorm plain({2}, {.eps = 75, .elementwise_affine = false});
+  nn::RMSNorm plain(2, {.eps = 75, .elementwise_affine = false});
   EXPECT_EQ(names_of(plain.parameters()), (Names{}));
   expect_makes(plain, array_of({1, 7}, {1, 2}), {0.1f, 0.7f});
 }
@@ -113,7 +113,7 @@ TEST(Normalizations, RefuseNonsense) {
   EXPECT_ERROR(nn::GroupNorm(0, 4), "GroupNorm", "0 groups");
   EXPECT_ERROR(nn::InstanceNorm2d(0), "InstanceNorm2d", "got 0");
   EXPECT_ERROR(nn::LayerNorm(3)(ops::ones({2, 4})), "layer_norm", "(2, 4)", "(3)");
-  EXPECT_ERROR(nn::RMSNorm({3})(ops::ones({2, 4})), "rms_norm", "(2, 4)", "(3)");
+  EXPECT_ERROR(nn::RMSNorm(3)(ops::ones({2, 4})), "rms_norm", "(2, 4)", "(3)");
   EXPECT_ERROR(nn::GroupNorm(2, 4)(ops::ones({2, 6, 3})), "group_norm", "(6)", "(4)");
   EXPECT_ERROR(nn::InstanceNorm2d(2)(ops::ones({2, 3, 4, 4})), "InstanceNorm2d", "(N, 2, H, W)", "(2, 3, 4, 4)");
 }
