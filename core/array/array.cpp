@@ -1,5 +1,6 @@
 #include <tandem/core/array/array.h>
 #include <tandem/core/array/device_memory.h>
+#include <tandem/core/array/overlap.h>
 #include <tandem/core/base/check.h>
 
 #include <algorithm>
@@ -129,12 +130,11 @@ void check_writable(const Array& target, const char* operation) {
                  target.shape(), " share memory (it was expanded); write to a clone()");
 }
 
-// Whether writing to `target` in any order may change what is still to be read from `source`. Where each element is
-// written to its own place, it is read before.
-static bool overlap(const Array& target, const Array& source) {
+bool overlap(const Array& target, const Array& source) {
   if (target.storage() != source.storage()) return false;
-  if (target.raw() == source.raw() && target.strides() == source.strides() && target.dtype() == source.dtype())
-    return false;
+  const bool is_same = target.raw() == source.raw() && target.shape() == source.shape() &&
+                       target.strides() == source.strides() && target.dtype() == source.dtype();
+  if (is_same) return false;
   const auto end = [](const Array& a) {
     std::int64_t last = 0;
     for (int i = 0; i < a.ndim(); ++i) last += (a.shape()[i] - 1) * a.strides()[i];
@@ -145,9 +145,9 @@ static bool overlap(const Array& target, const Array& source) {
 
 void Array::copy_from(const Array& source) {
   check_writable(*this, "copy_from");
-  Array expanded = source.expand(shape_);
+  const Array expanded = source.expand(shape_);
   if (numel() == 0) return;
-  if (overlap(*this, expanded)) expanded = expanded.clone();
+  if (overlap(*this, source)) return copy_from(source.clone());
   if (source.device() == device()) device_memory(device()).copy(expanded, *this);
   else copy_across(expanded, *this);
   storage_->written_by("copy_from");

@@ -1,3 +1,4 @@
+#include <tandem/core/array/overlap.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
@@ -185,10 +186,7 @@ void zip_(const char* operation, const BinaryOp& op, const Array& target, const 
     Array result = target;
     return result.copy_from(zip(op, target, b));
   }
-  const bool overlaps =
-      target.storage() == b.storage() &&
-      !(target.offset() == b.offset() && target.shape() == b.shape() && target.strides() == b.strides());
-  zip_into(op, target, overlaps ? b.clone() : b, target);
+  zip_into(op, target, overlap(target, b) ? b.clone() : b, target);
   target.storage()->written_by(operation);
 }
 

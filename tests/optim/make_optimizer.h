@@ -27,11 +27,13 @@ inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind,
   if (kind == "SGD") return make_optimizer<optim::SGD, optim::SGDOptions>(std::move(parameters), options);
   if (kind == "Adam") return make_optimizer<optim::Adam, optim::AdamOptions>(std::move(parameters), options);
   if (kind == "AdamW") return make_optimizer<optim::AdamW, optim::AdamWOptions>(std::move(parameters), options);
-#ifndef TANDEM_WITHOUT_ANNEXES
+#ifdef TANDEM_WITHOUT_ANNEXES
+  if (kind == "RMSprop" || kind == "Adagrad") return nullptr;
+#else
   if (kind == "RMSprop") return make_optimizer<optim::RMSprop, optim::RMSpropOptions>(std::move(parameters), options);
   if (kind == "Adagrad") return make_optimizer<optim::Adagrad, optim::AdagradOptions>(std::move(parameters), options);
 #endif
-  return nullptr;
+  detail::fail("no optimizer ", kind);
 }
 
 }  // namespace tandem::testing

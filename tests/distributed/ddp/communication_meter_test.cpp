@@ -17,18 +17,24 @@ using testing::plain_network;
 using testing::run_ranks;
 using testing::Samples;
 
+// Four steps of the same network on every rank, whose gradients `hook` averages; null: the usual all-reduce.
+CommunicationReport report_of_training(const Group& group, const CommunicationHook& hook = nullptr) {
+  auto model = plain_network();
+  DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
+  ddp.set_communication_hook(hook);
+  const auto meter = std::make_shared<CommunicationMeter>();
+  ddp.observe(meter);
+  const nn::CrossEntropyLoss criterion;
+  for (int step = 0; step < 4; ++step) {
+    const Samples samples(step * 8, 4);
+    criterion(ddp(samples.images), samples.labels).backward();
+  }
+  return meter->report();
+}
+
 TEST(CommunicationMeter, says_how_long_gradients_travelled) {
   run_ranks(2, [](Group group) {
-    auto model = plain_network();
-    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
-    const auto meter = std::make_shared<CommunicationMeter>();
-    ddp.observe(meter);
-    const nn::CrossEntropyLoss criterion;
-    for (int step = 0; step < 4; ++step) {
-      const Samples samples(step * 8, 4);
-      criterion(ddp(samples.images), samples.labels).backward();
-    }
-    const auto report = meter->report();
+    const auto report = report_of_training(group);
     EXPECT_GE(report.steps, 3);  // without the first, if that led to other buckets
     EXPECT_GT(report.compute, 0);
     EXPECT_GT(report.communication, 0);
@@ -53,22 +59,13 @@ TEST(CommunicationMeter, says_how_long_gradients_travelled) {
 // A reduction that the hook waits for is exposed as a whole; others may end behind it.
 TEST(CommunicationMeter, counts_what_a_hook_waits_for_as_exposed) {
   run_ranks(2, [](Group group) {
-    auto model = plain_network();
-    DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
-    ddp.set_communication_hook([](const GradBucket& bucket, ProcessGroup& g) -> std::shared_ptr<Work> {
-      auto work = g.all_reduce(bucket.buffer, ReduceOp::mean);
-      if (bucket.index == 0) return work;
-      work->wait();
-      return nullptr;
-    });
-    const auto meter = std::make_shared<CommunicationMeter>();
-    ddp.observe(meter);
-    const nn::CrossEntropyLoss criterion;
-    for (int step = 0; step < 4; ++step) {
-      const Samples samples(step * 8, 4);
-      criterion(ddp(samples.images), samples.labels).backward();
-    }
-    const auto report = meter->report();
+    const auto report =
+        report_of_training(group, [](const GradBucket& bucket, ProcessGroup& g) -> std::shared_ptr<Work> {
+          auto work = g.all_reduce(bucket.buffer, ReduceOp::mean);
+          if (bucket.index == 0) return work;
+          work->wait();
+          return nullptr;
+        });
     ASSERT_GT(report.buckets.size(), 1u);
     for (std::size_t i = 1; i < report.buckets.size(); ++i) {
       EXPECT_GT(report.buckets[i].communication, 0) << i;
