@@ -102,7 +102,9 @@ struct Adam {
       parameter -= step_size * exp_avg / (std::sqrt(square) / correction + eps);
     }
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq) const {
-      move(parameter, exp_avg, average(parameter, gradient, exp_avg, exp_avg_sq));
+      // A statement of its own: the order in which C++ evaluates the arguments of a call is the compiler's.
+      const float square = average(parameter, gradient, exp_avg, exp_avg_sq);
+      move(parameter, exp_avg, square);
     }
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq,
                                        float& max_exp_avg_sq) const {

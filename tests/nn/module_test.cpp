@@ -280,8 +280,13 @@ TEST(Sequential, NumbersModulesAndFunctionsAlike) {
   const auto& outer = dynamic_cast<nn::Linear&>(*net.children()[0].second);
   expect_same(relu(linear(linear(x, outer.weight, outer.bias) * 2, inner.weight, inner.bias)).value(), net(x).value(),
               "output");
-  nn::Sequential nested{nn::Sequential{nn::Linear(4, 3)}};
+  nn::Sequential nested;
+  nested.push_back(nn::Sequential{nn::Linear(4, 3)});
   EXPECT_EQ(names_of(nested.parameters()), (Names{"0.0.weight", "0.0.bias"}));
+#if !defined(__clang__) || __clang_major__ > 19
+  const nn::Sequential alone{nn::Sequential{nn::Linear(4, 3)}};
+  EXPECT_EQ(names_of(alone.parameters()), (Names{"0.0.weight", "0.0.bias"}));
+#endif
   nn::Sequential nothing{};
   EXPECT_TRUE(nothing(x).same_as(x));
 }

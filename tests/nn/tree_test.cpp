@@ -217,7 +217,8 @@ TEST(StateDict, GuessesPrefixes) {
   EXPECT_ERROR(net.load_state_dict(state), "behind \"backbone.\"", "take it off");
   EXPECT_ERROR(net.load_state_dict(net.layer2.state_dict()), "those of \"layer2\"", "\"layer2.\"");
   EXPECT_ERROR(net.load_state_dict({{"w", ops::ones({1})}}), "strict = false");
-  nn::Sequential outer{nn::Sequential{nn::Linear(2, 2)}};
+  nn::Sequential outer;
+  outer.push_back(nn::Sequential{nn::Linear(2, 2)});
   EXPECT_ERROR(outer.load_state_dict(nn::Linear(2, 2).state_dict()), "those of \"0.0\"", "\"0.0.\"");
 }
 
