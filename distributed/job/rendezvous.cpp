@@ -155,12 +155,24 @@ class Meeting {
     try {
       number = store_->get("answer/" + word);
     } catch (const Error& error) {
+      TANDEM_CHECK(!have_met(), "rank ", rank_, ": all ", size_, " processes of this job have already met at ", place_,
+                   ". Either another process has the same RANK as this one, or the job restarts and its new rank 0"
+                   " has not come");
       detail::fail("rank ", rank_, ": rank 0 has not come to ", place_, ": see whether it was started, with the same ",
                    advice, " (", error.what(), ")");
     }
     store_->delete_key("answer/" + word);
     TANDEM_CHECK(!number.starts_with("!"), "rank ", rank_, ": ", number.substr(1));
     return number;
+  }
+
+  bool have_met() const {
+    try {
+      const auto last = store_->add("generations", 0);
+      return last > 0 && store_->check({"attempt/" + std::to_string(last) + "/hosts"});
+    } catch (const Error&) {  // the store is gone
+      return false;
+    }
   }
 
   // Rank 0 answers everybody who writes into the guest book, until all ranks have come. It looks again after a pause of

@@ -3,6 +3,7 @@
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_executor.h>
 
+#include <atomic>
 #include <utility>
 
 namespace tandem::distributed {
@@ -19,17 +20,15 @@ class HostExecutor::TransferWork : public Work {
         contiguous_(std::move(contiguous)),
         transfer_(std::move(transfer)) {}
 
+  // Neither waits for a thread that is in wait().
   bool is_done() const override {
-    const std::lock_guard lock(mutex_);
-    if (done_) return true;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (done_ || !lock) return done_;
     // Held, so that the transport that the transfer belongs to stays until it has answered.
     const std::lock_guard executor_lock(executor_->mutex_);
     return !executor_->failure_.empty() || transfer_->is_done();
   }
-  std::exception_ptr exception() const override {
-    const std::lock_guard lock(mutex_);
-    return error_;
-  }
+  std::exception_ptr exception() const override { return done_ ? error_ : nullptr; }
   void wait() override {
     Scope scope(Scope::Kind::phase, "wait for ranks");
     if (scope.takes_notes()) scope.note("name", given_.what());
@@ -40,10 +39,10 @@ class HostExecutor::TransferWork : public Work {
       } catch (const std::exception&) {
         error_ = std::current_exception();
       }
-      done_ = true;
       transfer_.reset();
       contiguous_.release_arrays();
       given_.release_arrays();
+      done_ = true;
     }
     if (error_) std::rethrow_exception(error_);
   }
@@ -80,8 +79,8 @@ class HostExecutor::TransferWork : public Work {
   Operation given_;                     // its arrays are guarded by mutex_; its name never changes
   Operation contiguous_;                // guarded by mutex_
   std::unique_ptr<Transfer> transfer_;  // guarded by mutex_; null once done_
-  bool done_ = false;                   // guarded by mutex_
-  std::exception_ptr error_;            // guarded by mutex_
+  std::atomic<bool> done_ = false;      // set once, after all else
+  std::exception_ptr error_;            // never changes once done_
 };
 
 std::shared_ptr<Work> HostExecutor::start_transfer(Operation operation) {

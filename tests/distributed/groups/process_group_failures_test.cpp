@@ -216,6 +216,50 @@ TEST_P(FailingGroup, a_message_outlives_its_group) {
   EXPECT_EQ(message_of(results[0]), "");
 }
 
+TEST_P(FailingGroup, a_thread_asks_for_a_message_while_another_waits) {
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        if (group->rank() == 1) {
+          group->barrier()->wait();  // rank 0 has asked
+          return group->send(ops::ones({10}), 0)->wait();
+        }
+        const auto work = group->receive(ops::zeros({10}), 1);
+        std::thread waiting([&] { work->wait(); });
+        std::this_thread::sleep_for(milliseconds(200));
+        const auto asked = std::chrono::steady_clock::now();
+        EXPECT_FALSE(work->is_done());
+        EXPECT_FALSE(work->exception());
+        EXPECT_LT(std::chrono::steady_clock::now() - asked, seconds(5));
+        group->barrier()->wait();
+        waiting.join();
+        EXPECT_TRUE(work->is_done());
+      },
+      seconds(20));
+  for (const auto& result : results) EXPECT_EQ(message_of(result), "");
+}
+
+TEST_P(FailingGroup, asking_does_not_give_a_message_more_time) {
+  std::atomic<bool> over = false;
+  const auto results = run_ranks_catching(
+      2,
+      [&](Group group) {
+        if (group->rank() == 1) {
+          while (!over) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        const auto begun = std::chrono::steady_clock::now();
+        const auto work = group->receive(ops::zeros({10}), 1, "weights");
+        std::this_thread::sleep_for(milliseconds(1500));
+        EXPECT_FALSE(work->is_done());
+        EXPECT_ERROR(work->wait(), "receive 'weights'", "rank 1");
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, milliseconds(3000));
+        over = true;
+      },
+      seconds(2));
+  EXPECT_EQ(message_of(results[0]), "");
+}
+
 TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) {
   std::atomic<bool> gone = false;
   const auto results = run_ranks_catching(

@@ -192,6 +192,21 @@ TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
   expect_parts(errors[0], {"rank 2 of 3 has not come"});
 }
 
+TEST(ConnectStore, ASecondProcessOfARankThatComesLateIsToldThatAllHaveMet) {
+  const int port = free_port();
+  const auto errors = meet(
+      {environment_at(port, 0, 2), environment_at(port, 1, 2)}, 10s, [&](const Environment& environment, Store& store) {
+        if (environment.rank == 0) {
+          store.get("late");
+        } else {
+          auto late = environment_at(port, 1, 2);
+          EXPECT_ERROR(connect_store(late, 500ms), "rank 1", "all 2 processes", "have already met", "same RANK");
+          store.set("late", "");
+        }
+      });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+}
+
 TEST(ConnectStore, AnotherWorldSizeIsAnErrorAtOnce) {
   const int port = free_port();
   const auto start = steady_clock::now();
