@@ -30,7 +30,7 @@ int main() try {
   std::cout << model << '\n';
   optim::Adam optimizer(model.parameters(), {.lr = 1e-2});
   double mean_loss = 1;
-  for (int step = 1; step <= 400; ++step) {
+  for (int step = 1; step <= 1000 && mean_loss > 0.01; ++step) {
     const auto [x, y] = draw(64);
     optimizer.zero_grad();
     const Tensor loss = mse_loss(model(x), y);

@@ -46,7 +46,7 @@ int main() try {
 
   Mlp model;
   optim::Adam optimizer(model.parameters(), {.lr = 0.01});
-  for (int epoch = 1; epoch <= 60; ++epoch) {
+  for (int epoch = 1; epoch <= 100; ++epoch) {
     double total = 0;
     for (auto& [points, arms] : loader) {
       const Tensor loss = cross_entropy(model(points), arms);
