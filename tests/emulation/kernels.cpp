@@ -1,10 +1,12 @@
 // How a kernel runs on the emulated GPU.
+#undef _FORTIFY_SOURCE  // with it, longjmp() refuses to leave a stack
 #include "device_memory.h"
 #include "streams.h"
 #include "work_log.h"
 
 #include <tandem/core/cuda/runtime.h>
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -16,6 +18,26 @@ namespace emulation {
 namespace {
 
 constexpr std::size_t most_shared = 48 * 1024;  // bytes for a block
+
+// A stack with what runs on it, which is left and goes on later.
+struct Context {
+  ucontext_t begin;  // only of one that has not begun
+  jmp_buf left;      // of any other
+  bool has_begun = true;
+};
+
+// Goes on with `to`, until something goes on with `from`. swapcontext() also saves the mask of signals, with a system
+// call that takes longer than most steps of a thread. The sanitizers know of swapcontext() alone.
+void go_on_with(Context& to, Context& from) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  swapcontext(&from.begin, &to.begin);
+#else
+  if (_setjmp(from.left) != 0) return;
+  if (to.has_begun) _longjmp(to.left, 1);
+  to.has_begun = true;
+  setcontext(&to.begin);
+#endif
+}
 
 // One block of a kernel. Each fiber runs threads of the block one after the other. When a thread waits, its fiber is
 // put aside, and another fiber goes on with the threads that have not begun. The last thread may begin first: what
@@ -47,7 +69,7 @@ class Block {
   void wait(std::uint64_t whom) {
     Fiber* fiber = running_;
     waiting_.push_back({fiber, current_, whom});
-    swapcontext(&fiber->context, &scheduler_);
+    go_on_with(scheduler_, fiber->context);
     set_thread(current_ = fiber->resumed);
     running_ = fiber;
   }
@@ -72,7 +94,7 @@ class Block {
 
  private:
   struct Fiber {
-    ucontext_t context;
+    Context context;
     std::unique_ptr<char[]> stack;
     unsigned resumed = 0;
   };
@@ -86,19 +108,21 @@ class Block {
     constexpr std::size_t stack_bytes = 128 * 1024;
     auto fiber = std::make_unique<Fiber>();
     fiber->stack.reset(new char[stack_bytes]);
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = fiber->stack.get();
-    fiber->context.uc_stack.ss_size = stack_bytes;
-    fiber->context.uc_link = nullptr;
+    fiber->context.has_begun = false;
+    ucontext_t& begin = fiber->context.begin;
+    getcontext(&begin);
+    begin.uc_stack.ss_sp = fiber->stack.get();
+    begin.uc_stack.ss_size = stack_bytes;
+    begin.uc_link = nullptr;
     makecontext(
-        &fiber->context, [] { now->work(); }, 0);
+        &begin, [] { now->work(); }, 0);
     fibers_.push_back(std::move(fiber));
     return fibers_.back().get();
   }
 
   void enter(Fiber* fiber) {
     running_ = fiber;
-    swapcontext(&scheduler_, &fiber->context);
+    go_on_with(fiber->context, scheduler_);
   }
 
   // The endless loop that a fiber runs.
@@ -107,7 +131,7 @@ class Block {
       Fiber* self = running_;
       if (begun_ == count_) {
         idle_.push_back(self);
-        swapcontext(&self->context, &scheduler_);
+        go_on_with(scheduler_, self->context);
         continue;
       }
       current_ = last_first_ ? count_ - 1 - begun_ : begun_;
@@ -154,7 +178,7 @@ class Block {
   const bool last_first_;
   const std::function<void()>& thread_;
   unsigned count_ = 0, begun_ = 0, finished_ = 0, current_ = 0;
-  ucontext_t scheduler_;
+  Context scheduler_;
   Fiber* running_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
