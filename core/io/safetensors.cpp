@@ -78,6 +78,41 @@ struct Entry {
   std::uint64_t end;
 };
 
+// What the parser accepts as legal JSON, but here could hide one tensor behind another: a key that comes twice. Also
+// whether the text is nested deeper than descriptions of tensors are. json::parse() with a callback would see both as
+// well, in time that is quadratic in the number of tensors.
+struct HeaderCheck : nlohmann::json_sax<json> {
+  std::optional<std::string> duplicate;
+  bool is_deep = false;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(json::number_integer_t) override { return true; }
+  bool number_unsigned(json::number_unsigned_t) override { return true; }
+  bool number_float(json::number_float_t, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  bool key(std::string& name) override {
+    if (!keys.back().insert(name).second) duplicate = name;
+    return !duplicate;
+  }
+  bool start_array(std::size_t) override { return start_object(0); }
+  bool end_array() override { return end_object(); }
+  bool start_object(std::size_t) override {
+    is_deep = keys.size() == 3;
+    keys.emplace_back();
+    return !is_deep;
+  }
+  bool end_object() override {
+    keys.pop_back();
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  std::vector<std::set<std::string>> keys;  // of each object, or none of an array, from the outermost in
+};
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path, "safetensors file") {}
@@ -181,24 +216,12 @@ class Reader {
 
   // `what` names the text: "the header", "the metadata \"x\"".
   json parse_json(const std::string& text, const std::string& what) const {
-    // The parser accepts duplicate keys as legal JSON, but here they could hide one tensor behind another.
-    std::vector<std::set<std::string>> keys;
-    const auto look = [&](int depth, json::parse_event_t event, json& parsed) {
-      if (event == json::parse_event_t::object_start) {
-        check(depth < 3, what, " is JSON that is nested deeper than tensor descriptions are");
-        keys.emplace_back();
-      } else if (event == json::parse_event_t::array_start) {
-        check(depth < 3, what, " is JSON that is nested deeper than tensor descriptions are");
-      } else if (event == json::parse_event_t::object_end) {
-        keys.pop_back();
-      } else if (event == json::parse_event_t::key) {
-        const auto& key = parsed.get_ref<const std::string&>();
-        check(keys.back().insert(key).second, "the key \"", key, "\" appears twice in ", what);
-      }
-      return true;
-    };
+    HeaderCheck header;
+    json::sax_parse(text, &header);
+    check(!header.is_deep, what, " is JSON that is nested deeper than tensor descriptions are");
+    check(!header.duplicate, "the key \"", header.duplicate.value_or(""), "\" appears twice in ", what);
     try {
-      return json::parse(text, look);
+      return json::parse(text);
     } catch (const json::exception& error) {
       check(false, what, " is not JSON: ", error.what());
       throw;

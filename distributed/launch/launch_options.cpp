@@ -25,80 +25,66 @@ class Help : public CLI::Formatter {
   }
 };
 
-// The values of the options as given, not checked yet. The names and defaults are torchrun's.
+// The values of the options as given, where they are not checked yet. The names and defaults are torchrun's.
 struct Arguments {
+  LaunchOptions options;  // of those that need no check
   std::string nproc_per_node = "1";
-  bool standalone = false;
-  std::string role = "default";
   std::string bind = "none";
   std::string master_addr;
   std::string master_port = "0";
-  std::string rdzv_id;
-  std::string local_addr;
-  bool open_store = false;
   std::string max_restarts = "0";
-  std::string log_dir;
   std::string redirects = "0";
   std::string tee = "0";
   std::vector<std::string> local_ranks_filter;
   std::string grace = "5";
-  std::string start_method = "spawn";
+  std::string accepted;  // this and the next change nothing here
+  bool accepted_flag = false;
   std::string module;
   bool run_path = false;
-  bool no_python = false;
-  bool use_env = false;
   std::vector<std::string> questions;  // the value of each of launch_questions(); empty: not asked
   std::vector<std::unique_ptr<LaunchOptionGroup>> groups;
 };
 
 void declare_options(CLI::App& app, Arguments& a) {
+  app.option_defaults()->group("Processes");
   app.add_option("--nproc-per-node", a.nproc_per_node,
-                 "processes to start here: a number, auto, cpu or gpu (default 1)")
-      ->group("Processes");
-  app.add_option("--role", a.role, "passed on as ROLE_NAME (default default)")->group("Processes");
+                 "processes to start here: a number, auto, cpu or gpu (default 1)");
+  app.add_option("--role", a.options.role, "passed on as ROLE_NAME (default default)");
   app.add_option("--bind", a.bind, "cores: each process gets its own share of the cores; none")
-      ->check(CLI::IsMember({"none", "cores"}))
-      ->group("Processes");
+      ->check(CLI::IsMember({"none", "cores"}));
 
   for (const auto& make : launch_option_groups().entries()) a.groups.push_back(make(app));
-  app.add_flag("--standalone", a.standalone, "one host, a free port (the default)")->group("Meeting");
-  app.add_option("--master-addr", a.master_addr, "the address of node 0 to meet at (default 127.0.0.1)")
-      ->group("Meeting");
+  app.option_defaults()->group("Meeting");
+  app.add_flag("--standalone", a.accepted_flag, "one host, a free port (the default)");
+  app.add_option("--master-addr", a.master_addr, "the address of node 0 to meet at (default 127.0.0.1)");
   app.add_option("--master-port", a.master_port,
-                 "the port to meet at (default a free one on one host, 29500 on several)")
-      ->group("Meeting");
-  app.add_option("--rdzv-id", a.rdzv_id, "the run's name, the same on all hosts")->group("Meeting");
-  app.add_flag("--open-store", a.open_store, "let processes join that do not know the job's token (Python's)")
-      ->group("Meeting");
+                 "the port to meet at (default a free one on one host, 29500 on several)");
+  app.add_option("--rdzv-id", a.options.run_id, "the run's name, the same on all hosts");
+  app.add_flag("--open-store", a.options.open_store, "let processes join that do not know the job's token (Python's)");
 
-  app.add_option("--log-dir", a.log_dir, "folder for logs and error files (default a temporary one)")->group("Output");
-  app.add_option("-r,--redirects", a.redirects, "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
-      ->group("Output");
-  app.add_option("-t,--tee", a.tee, "to files and here: the same choices")->group("Output");
+  app.option_defaults()->group("Output");
+  app.add_option("--log-dir", a.options.log_dir, "folder for logs and error files (default a temporary one)");
+  app.add_option("-r,--redirects", a.redirects, "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank");
+  app.add_option("-t,--tee", a.tee, "to files and here: the same choices");
   a.questions.resize(launch_questions().entries().size());
   for (std::size_t i = 0; i < a.questions.size(); ++i) {
     const auto& question = launch_questions().entries()[i];
-    app.add_option(question.option, a.questions[i], question.help)->type_name(question.value_name)->group("Output");
+    app.add_option(question.option, a.questions[i], question.help)->type_name(question.value_name);
   }
-  app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")
-      ->delimiter(',')
-      ->group("Output");
+  app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")->delimiter(',');
 
+  app.option_defaults()->group("Stopping");
   app.add_option(
-         "--max-restarts", a.max_restarts,
-         "how often all ranks start again after a failure; not after exit code 2, a wrong command line (default 0)")
-      ->group("Stopping");
-  app.add_option("--grace,--shutdown-timeout", a.grace, "seconds between SIGTERM and SIGKILL (default 5)")
-      ->group("Stopping");
+      "--max-restarts", a.max_restarts,
+      "how often all ranks start again after a failure; not after exit code 2, a wrong command line (default 0)");
+  app.add_option("--grace,--shutdown-timeout", a.grace, "seconds between SIGTERM and SIGKILL (default 5)");
 
-  app.add_option("--start-method", a.start_method, "accepted: spawn, fork or forkserver")
-      ->check(CLI::IsMember({"spawn", "fork", "forkserver"}))
-      ->group("Accepted as torchrun's");
-  app.add_option("--local-addr", a.local_addr, "accepted: ranks meet at the address of the store")
-      ->group("Accepted as torchrun's");
-  app.add_flag("--no-python", a.no_python, "accepted: programs are always run as they are")
-      ->group("Accepted as torchrun's");
-  app.add_flag("--use-env", a.use_env, "accepted: always so")->group("Accepted as torchrun's");
+  app.option_defaults()->group("Accepted as torchrun's");
+  app.add_option("--start-method", a.accepted, "accepted: spawn, fork or forkserver")
+      ->check(CLI::IsMember({"spawn", "fork", "forkserver"}));
+  app.add_option("--local-addr", a.accepted, "accepted: ranks meet at the address of the store");
+  app.add_flag("--no-python", a.accepted_flag, "accepted: programs are always run as they are");
+  app.add_flag("--use-env", a.accepted_flag, "accepted: always so");
   // These two make sense for Python programs only. They are declared so that understand() can say what to do instead.
   app.add_option("-m,--module", a.module)->group("");
   app.add_flag("--run-path", a.run_path)->group("");
@@ -158,16 +144,12 @@ int parse_process_count(const std::string& text) {
 LaunchOptions understand(const Arguments& a) {
   TANDEM_CHECK(a.module.empty() && !a.run_path, a.run_path ? "--run-path" : "--module",
                ": tandemrun runs programs as they are; for Python write: tandemrun [options] python -m MODULE");
-  LaunchOptions options;
+  LaunchOptions options = a.options;
   options.processes = parse_process_count(a.nproc_per_node);
   if (!a.master_addr.empty()) options.master_addr = a.master_addr;
   options.master_port = parse_whole("--master-port", a.master_port, 65535);
-  options.role = a.role;
   options.bind_cores = a.bind == "cores";
-  options.run_id = a.rdzv_id;
-  options.open_store = a.open_store;
   options.max_restarts = parse_whole("--max-restarts", a.max_restarts);
-  options.log_dir = a.log_dir;
   options.redirects = parse_stream_choice("--redirects", a.redirects);
   options.tee = parse_stream_choice("--tee", a.tee);
   if (!a.local_ranks_filter.empty()) {

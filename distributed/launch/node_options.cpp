@@ -38,21 +38,18 @@ class NodeOptions final : public LaunchOptionGroup {
 };
 
 NodeOptions::NodeOptions(CLI::App& app) : app_(app) {
-  app.add_option("--nnodes", count_, "hosts: a number, or MIN:MAX (default 1)")->group("Processes");
-  app.add_option("--node-rank", rank_, "which of the hosts this is, with --rdzv-backend static (default 0)")
-      ->group("Processes");
+  app.option_defaults()->group("Processes");
+  app.add_option("--nnodes", count_, "hosts: a number, or MIN:MAX (default 1)");
+  app.add_option("--node-rank", rank_, "which of the hosts this is, with --rdzv-backend static (default 0)");
+  app.option_defaults()->group("Meeting");
   app.add_option("--rdzv-backend", backend_,
                  "static: hosts are numbered by --node-rank; c10d: as they arrive (default static)")
-      ->check(CLI::IsMember({"static", "c10d"}))
-      ->group("Meeting");
-  app.add_option("--rdzv-endpoint", endpoint_, "HOST:PORT to meet at; with c10d HOST serves it (default port 29400)")
-      ->group("Meeting");
+      ->check(CLI::IsMember({"static", "c10d"}));
+  app.add_option("--rdzv-endpoint", endpoint_, "HOST:PORT to meet at; with c10d HOST serves it (default port 29400)");
   app.add_option("--rdzv-conf", conf_,
                  "name=seconds,...: join_timeout (600), last_call_timeout (30), keep_alive_interval (5) times "
-                 "keep_alive_max_attempt (3); is_host=0 or 1")
-      ->group("Meeting");
-  app.add_option("--monitor-interval", monitor_interval_, "seconds between looks at the other hosts (default 0.1)")
-      ->group("Meeting");
+                 "keep_alive_max_attempt (3); is_host=0 or 1");
+  app.add_option("--monitor-interval", monitor_interval_, "seconds between looks at the other hosts (default 0.1)");
 }
 
 void NodeOptions::understand(LaunchOptions& options) const {

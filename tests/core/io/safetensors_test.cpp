@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 
@@ -402,6 +403,25 @@ TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
       }),
       {"two arrays are named \"a\""});
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"parts", "whole"}));
+}
+
+// Headers of large models name ten thousands of tensors.
+TEST(Safetensors, ReadingTakesLinearTimeInTheNumberOfTensors) {
+  const TemporaryFolder folder;
+  const auto milliseconds = [&](int count) {
+    std::vector<NamedArray> arrays;
+    for (int i = 0; i < count; ++i) arrays.push_back({"layer" + std::to_string(i), ops::ones({1})});
+    write_safetensors(folder / "many", arrays);
+    double best = 1e9;
+    for (int run = 0; run < 3; ++run) {
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_EQ(read_safetensors(folder / "many").arrays.size(), static_cast<std::size_t>(count));
+      best =
+          std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return best;
+  };
+  EXPECT_LT(milliseconds(16000), 4 * 16 * milliseconds(1000));
 }
 
 }  // namespace
