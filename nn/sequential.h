@@ -14,9 +14,10 @@ namespace tandem::nn {
 //
 // Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules
 // draw their initial weights. One Sequential alone in the braces is a module like any other; Clang 19 takes it for a
-// copy (defect report CWG 2137), and there push_back() adds it. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling behind the ReLU run as one
-// operation. Where other max pooling follows a ReLU, and has no dilation and no ceil_mode, the ReLU runs last. Neither
-// changes what is computed. Modules with forward hooks, and classes derived from ReLU or MaxPool2d, run one by one.
+// copy (defect report CWG 2137), and there push_back() adds it. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling
+// behind the ReLU run as one operation. Where other max pooling follows a ReLU, and has no dilation and no ceil_mode,
+// the ReLU runs last. Neither changes what is computed. Modules with forward hooks, and classes derived from ReLU or
+// MaxPool2d, run one by one.
 class Sequential : public Container {
  public:
   // One module or function of the list.
