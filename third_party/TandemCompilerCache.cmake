@@ -12,7 +12,6 @@ function(tandem_compiler_cache)
   # The sloppiness allows precompiled headers, and warnings in another language. CCACHE_DEPEND makes the cache compare
   # whole headers: it would take two that differ in a comment for the same, but GCC tells a header that `#pragma once`
   # leaves out by its every byte, and includes it again beside a precompiled header that has the other comment.
-  # CCACHE_INODECACHE lets it read a precompiled header (90 MB) once, and not for each file that has it.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NAMESPACE=whole-headers-${meaning} CCACHE_DEPEND=1 CCACHE_INODECACHE=1
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NAMESPACE=whole-headers-${meaning} CCACHE_DEPEND=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime,locale ${CCACHE} PARENT_SCOPE)
 endfunction()
