@@ -13,10 +13,6 @@ function(tandem_compile_options target)
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-uninitialized;-Wno-restrict>)
   endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Without it the compiler cache takes no file with precompiled headers.
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
-  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # Loops that are to be vectorised where they can: some call a function that has no form for vectors.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-pass-failed>)
@@ -55,11 +51,6 @@ function(tandem_layer name)
   set_target_properties(tandem_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_features(tandem_${name} PUBLIC cxx_std_20)
   tandem_compile_options(tandem_${name})
-  # The headers of the standard library that most files include are read once for each layer: they are half of what a
-  # file without many templates costs.
-  target_precompile_headers(tandem_${name} PRIVATE
-    <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
-    <mutex> <optional> <set> <span> <sstream> <string> <string_view> <thread> <utility> <vector>)
   target_include_directories(tandem_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)
   list(TRANSFORM layer_USES PREPEND tandem_)
   target_link_libraries(tandem_${name} PUBLIC ${layer_USES} PRIVATE Threads::Threads)
