@@ -78,9 +78,9 @@ struct Entry {
   std::uint64_t end;
 };
 
-// What the parser accepts as legal JSON, but here could hide one tensor behind another: a key that comes twice. Also
-// whether the text is nested deeper than descriptions of tensors are. json::parse() with a callback would see both as
-// well, in time that is quadratic in the number of tensors.
+// Finds what the parser accepts as legal JSON but a header must not have: a key that appears twice, which could hide
+// one tensor behind another, and deeper nesting than descriptions of tensors need. json::parse() with a callback would
+// find both too, but its time is quadratic in the number of tensors.
 struct HeaderCheck : nlohmann::json_sax<json> {
   std::optional<std::string> duplicate;
   bool is_deep = false;

@@ -193,16 +193,18 @@ class GlooTransport : public HostTransport {
     }
 
     void wait(Clock::time_point deadline) override {
+      bool is_late = false;
       try {
         if (waiter_.valid()) {
           // The thread began to wait later than the message, and may wait for longer.
-          if (waiter_.wait_until(deadline) == std::future_status::timeout) transport_.break_off();
+          is_late = waiter_.wait_until(deadline) == std::future_status::timeout;
+          if (is_late) transport_.break_off();
           waiter_.get();
         } else {
           wait_in_gloo(deadline);
         }
       } catch (const std::exception& exception) {
-        if (is_timeout(exception) || Clock::now() >= deadline) throw PeersLate({peer_});
+        if (is_late || is_timeout(exception)) throw PeersLate({peer_});
         transport_.explain(exception);
         throw;
       }

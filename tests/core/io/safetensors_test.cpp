@@ -405,7 +405,7 @@ TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"parts", "whole"}));
 }
 
-// Headers of large models name ten thousands of tensors.
+// Headers of large models name tens of thousands of tensors.
 TEST(Safetensors, ReadingTakesLinearTimeInTheNumberOfTensors) {
   const TemporaryFolder folder;
   const auto milliseconds = [&](int count) {
