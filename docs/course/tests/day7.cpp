@@ -1,4 +1,6 @@
 // The tests of day 7. Each says what is wrong in words.
+#include <sys/resource.h>
+
 #include <chrono>
 #include <thread>
 
@@ -62,6 +64,26 @@ void files_are_whole() {
     std::getline(std::ifstream(path), text);
     expect(text == "first", "write_whole: wrote \"first\", the file has \"", text, "\"");
     write_whole(path, std::string(size, 'a'));
+    const auto expect_whole = [&](const char* when) {
+      std::string found(std::filesystem::file_size(path), ' ');
+      std::ifstream(path).read(found.data(), found.size());
+      expect(found.size() == size, "write_whole: after the process was killed ", when, " the file has ", found.size(),
+             " bytes of ", size, ": what was there is lost, and the new one is not there");
+      expect(found.find_first_not_of(found[0]) == std::string::npos, "write_whole: after the process was killed ", when,
+             " the file begins with '", found[0], "' and goes on with something else");
+    };
+    // The system kills a process that writes more into a file than it may: here, in the middle of the second one.
+    const pid_t limited = fork();
+    if (limited == 0) {
+      const rlimit half{size / 2, size / 2}, none{0, 0};
+      setrlimit(RLIMIT_CORE, &none);
+      setrlimit(RLIMIT_FSIZE, &half);
+      signal(SIGXFSZ, SIG_DFL);
+      write_whole(path, std::string(size, 'b'));
+      _exit(0);
+    }
+    waitpid(limited, nullptr, 0);
+    expect_whole("in the middle of writing");
     for (int round = 0; round < 15; ++round) {
       const pid_t child = fork();
       if (child == 0)
@@ -70,13 +92,7 @@ void files_are_whole() {
       std::this_thread::sleep_for(std::chrono::milliseconds(10 + 7 * round % 40));
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
-      std::string found(std::filesystem::file_size(path), ' ');
-      std::ifstream(path).read(found.data(), found.size());
-      expect(found.size() == size, "write_whole: after the process was killed the file has ", found.size(),
-             " bytes of ", size, ": what was there is lost, and the new one is not there");
-      expect(found.find_first_not_of(found[0]) == std::string::npos,
-             "write_whole: after the process was killed the file begins with '", found[0],
-             "' and goes on with something else");
+      expect_whole("at some time");
     }
   } catch (...) {
     std::filesystem::remove_all(where);
