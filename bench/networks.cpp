@@ -1,11 +1,11 @@
 // Tandem's side of the benchmark bench/networks: training steps of a network on one batch, in one process.
 //
-//   network_step MODEL BATCH SIZE DTYPE STEPS DEVICE
+//   network_step MODEL BATCH SIZE DTYPE STEPS DEVICE [PROFILE]
 //
 // MODEL is the name of a segmentation model or of a network below. Its pictures have SIZE x SIZE pixels. Prints one
-// line of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the process. From the
-// same seeds torch_networks.py makes the same weights and the same pictures. Dropout is 0, so that the losses can be
-// compared.
+// line of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the process. The last
+// step is the range "last step" for NVIDIA's tools, and PROFILE is a file for its trace. From the same seeds
+// torch_networks.py makes the same weights and the same pictures. Dropout is 0, so that the losses can be compared.
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
@@ -143,7 +143,7 @@ Network make_network(const std::string& name, std::int64_t batch, std::int64_t s
 }
 
 nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t size, DType dtype, int steps,
-                       Device device) {
+                       Device device, const std::string& profile) {
   manual_seed(0);
   const Network network = make_network(name, batch, size, device);
   network.model->to(device);
@@ -153,6 +153,9 @@ nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t
 
   nlohmann::json seconds = nlohmann::json::array(), losses = nlohmann::json::array();
   for (int step = 0; step < steps; ++step) {
+    const bool is_last = step == steps - 1;
+    if (is_last && !profile.empty()) Profile::start(profile);
+    const Scope scope(Scope::Kind::phase, is_last ? "last step" : "step");
     const auto begin = Clock::now();
     optimizer.zero_grad();
     Tensor loss;
@@ -166,6 +169,7 @@ nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t
     synchronize(device);
     seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
+  Profile::stop();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const MemoryStats stats = memory_stats(device);
@@ -179,10 +183,10 @@ nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 7) throw Error("network_step MODEL BATCH SIZE DTYPE STEPS DEVICE");
+  if (argc != 7 && argc != 8) throw Error("network_step MODEL BATCH SIZE DTYPE STEPS DEVICE [PROFILE]");
   std::cout << measure(argv[1], std::stoll(argv[2]), std::stoll(argv[3]),
                        std::string(argv[4]) == "bf16" ? DType::bf16 : DType::f32, std::stoi(argv[5]),
-                       std::string(argv[6]) == "cuda" ? Device::cuda(0) : Device{})
+                       std::string(argv[6]) == "cuda" ? Device::cuda(0) : Device{}, argc == 8 ? argv[7] : "")
             << std::endl;
   return 0;
 } catch (const std::exception& error) {

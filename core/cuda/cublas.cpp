@@ -1,12 +1,14 @@
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/layouts.h>
 #include <tandem/core/cuda/library.h>
+#include <tandem/core/cuda/plan_log.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/device/math_mode.h>
 
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace tandem::cuda {
 
@@ -178,6 +180,23 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
   return plan;
 }
 
+void log(const Plan& plan, const Array& a, const Array& b, Epilogue wanted, const Array& y) {
+  std::ostringstream text;
+  int algorithm = 0, parts = 0;
+  std::size_t written = 0;
+  cublasLtMatmulAlgoConfigGetAttribute(&plan.algorithm, CUBLASLT_ALGO_CONFIG_ID, &algorithm, sizeof algorithm,
+                                       &written);
+  cublasLtMatmulAlgoConfigGetAttribute(&plan.algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts,
+                                       &written);
+  const char* const names[] = {"no epilogue", "bias", "row sums"};
+  text << "cuBLASLt " << a.dtype() << ' ' << a.shape() << " x " << b.shape() << ", strides " << a.strides() << " and "
+       << b.strides() << " -> " << y.dtype() << ", " << names[static_cast<int>(plan.epilogue)];
+  if (plan.epilogue != wanted) text << " (no algorithm for " << names[static_cast<int>(wanted)] << ')';
+  text << ": algorithm " << algorithm << ", " << parts << " parts along K, workspace " << (plan.workspace >> 10)
+       << " KiB";
+  log_plan(text.str());
+}
+
 // Returns which epilogue was applied. When it is not the wanted one, `only_with_it` keeps the product from being made.
 Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array* vector, const Array& y,
                   bool only_with_it) {
@@ -198,7 +217,11 @@ Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array
       add(m->strides()[d]);
     }
   }
-  Plan& plan = library.plans.get(key, [&] { return make_plan(library.handle, a, b, epilogue, vector, y, tf32); });
+  Plan& plan = library.plans.get(key, [&] {
+    auto made = make_plan(library.handle, a, b, epilogue, vector, y, tf32);
+    if (has_plan_log()) log(*made, a, b, epilogue, y);
+    return made;
+  });
   if (only_with_it && plan.epilogue != epilogue) return plan.epilogue;
   if (plan.epilogue != Epilogue::none) set_vector(plan.operation, vector->raw());
   Array workspace;

@@ -5,6 +5,7 @@
 #include <tandem/core/cuda/cudnn.h>
 #include <tandem/core/cuda/fastest.h>
 #include <tandem/core/cuda/library.h>
+#include <tandem/core/cuda/plan_log.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/device/math_mode.h>
 
@@ -13,6 +14,7 @@
 #include <array>
 #include <limits>
 #include <mutex>
+#include <sstream>
 #include <vector>
 
 namespace tandem::cuda {
@@ -198,7 +200,8 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
                                                dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT));
   TANDEM_CUDNN(cudnnSetConvolutionGroupCount(p.geometry, narrow(w.groups)));
   TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, math_for(dtype)));
-  TANDEM_CUDNN(cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0));
+  // cudnnConvolutionBiasActivationForward takes no other option. The identity lets NaN pass either way.
+  TANDEM_CUDNN(cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_NOT_PROPAGATE_NAN, 0));
   switch (kind) {
     case Convolution::forward:
       choose_algorithms<cudnnConvolutionFwdAlgoPerf_t>(
@@ -261,35 +264,65 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
   return CUDNN_STATUS_BAD_PARAM;
 }
 
+// A line for the log: "cuDNN forward bf16 nhwc (8, 64, 120, 120) x (64, 64, 3, 3) -> (8, 64, 120, 120)".
+std::string words_for(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w) {
+  std::ostringstream text;
+  const char* const pass = kind == Convolution::forward      ? "forward"
+                           : kind == Convolution::grad_input ? "grad_input"
+                                                             : "grad_weight";
+  text << "cuDNN " << pass << ' ' << arrays.x.dtype() << (format == ImageFormat::nhwc ? " nhwc " : " nchw ")
+       << arrays.x.shape() << " x " << arrays.weight.shape() << " -> " << arrays.y.shape() << ", stride " << w.stride
+       << ", padding " << w.padding << ", dilation " << w.dilation << ", groups " << w.groups;
+  return text.str();
+}
+
+std::string words_for(const Algorithm& algorithm) {
+  std::ostringstream text;
+  text << "algorithm " << algorithm.number << ", math " << algorithm.math << (algorithm.adds_bias ? ", adds bias" : "")
+       << ", workspace " << (algorithm.workspace >> 10) << " KiB";
+  return text.str();
+}
+
 // The heuristics are often wrong. Of the algorithms that they name first, the one is taken that is the fastest on this
 // GPU. One that does not add the bias is charged for the pass that does. One for whose scratch memory there is no room
-// is left out.
-void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arrays, const Array* bias) {
+// is left out, and one that fails while the GPU can still be used.
+void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arrays, const Array* bias,
+                     const std::string& logged) {
   constexpr std::size_t most_timed = 6;
   p.is_timed = true;
-  if (p.algorithms.size() < 2) return;
+  if (p.algorithms.size() < 2 && logged.empty()) return;
   std::vector<Algorithm> rest;
   if (p.algorithms.size() > most_timed) {
     rest.assign(p.algorithms.begin() + most_timed, p.algorithms.end());
     p.algorithms.resize(most_timed);
   }
   const std::vector<Algorithm> untimed = p.algorithms;
-  sort_by_time(p.algorithms, [&](const Algorithm& algorithm) {
+  std::string lines;
+  const auto dropped = [&](const Algorithm& algorithm, const std::string& problem) {
+    p.problem = problem;
+    if (!logged.empty()) lines += "\n  " + words_for(algorithm) + ": " + problem;
+    return false;
+  };
+  const std::vector<float> times = sort_by_time(p.algorithms, [&](const Algorithm& algorithm) {
     cudnnStatus_t status;
     try {
       status = run(handle, p, algorithm, arrays, bias);
     } catch (const Error& error) {
-      p.problem = error.what();
-      return false;
+      return dropped(algorithm, error.what());
     }
     if (status != CUDNN_STATUS_SUCCESS) {
-      if (!is_refusal(status)) check(status, "a convolution");
-      p.problem = words_for(status);
-      return false;
+      // Some algorithms fail when they run. If the GPU has failed with it, nothing else will work.
+      if (!is_refusal(status)) TANDEM_CUDA(cudaStreamSynchronize(current_stream()));
+      return dropped(algorithm, words_for(status));
     }
     if (bias && !algorithm.adds_bias) add_bias(arrays.y, *bias);
     return true;
   });
+  if (!logged.empty()) {
+    for (std::size_t i = 0; i < times.size(); ++i)
+      lines += "\n  " + words_for(p.algorithms[i]) + ": " + std::to_string(1000 * times[i]) + " us";
+    log_plan(logged + lines);
+  }
   if (p.algorithms.empty()) p.algorithms = untimed;  // the convolution itself will say why none works
   p.algorithms.insert(p.algorithms.end(), rest.begin(), rest.end());
 }
@@ -332,7 +365,8 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
     return make_plan(library.handle, kind, format, arrays, window, bias != nullptr);
   });
   if (!plan.is_timed && !math_mode().deterministic && !is_recording_graph())
-    time_algorithms(library.handle, plan, arrays, bias);
+    time_algorithms(library.handle, plan, arrays, bias,
+                    has_plan_log() ? words_for(kind, format, arrays, window) : std::string());
   while (!plan.algorithms.empty()) {
     const Algorithm best = plan.algorithms.front();
     const cudnnStatus_t status = run(library.handle, plan, best, arrays, bias);
@@ -341,6 +375,7 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
     plan.problem = words_for(status);
     plan.algorithms.erase(plan.algorithms.begin());
   }
+  if (has_plan_log()) log_plan(words_for(kind, format, arrays, window) + ": no algorithm works: " + plan.problem);
   return {false, false, plan.problem};
 }
 

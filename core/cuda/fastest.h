@@ -4,36 +4,79 @@
 #include <tandem/core/cuda/event.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <limits>
 #include <utility>
 #include <vector>
 
 namespace tandem::cuda {
 
-// Leaves of `candidates` those that work, the fastest first. run(candidate) puts its work into the current stream, and
-// returns false when the candidate does not work after all. Waits for the GPU, so nothing may be recorded meanwhile.
-template <class Candidate, class Run>
-void sort_by_time(std::vector<Candidate>& candidates, Run run) {
-  constexpr int runs = 3;
+// Holds back all work that this thread puts into the current stream, until release(). What is between two events then
+// takes as long as the GPU needs for it: the host has queued all of it before the GPU begins.
+class HeldStream {
+ public:
+  HeldStream() : stream_(current_stream()) { TANDEM_CUDA(cudaLaunchHostFunc(stream_, wait_for_release, this)); }
+  ~HeldStream() {
+    release();
+    cudaStreamSynchronize(stream_);  // the function that waits must have seen it
+  }
+  HeldStream(const HeldStream&) = delete;
+  HeldStream& operator=(const HeldStream&) = delete;
+
+  void release() { is_released_ = true; }
+
+ private:
+  // A call that waits for the GPU would never return while the stream is held. Hence the limit.
+  static void wait_for_release(void* held) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (!static_cast<HeldStream*>(held)->is_released_ && std::chrono::steady_clock::now() < end) {
+    }
+  }
+
+  cudaStream_t stream_;
+  std::atomic<bool> is_released_ = false;
+};
+
+// The milliseconds that the GPU takes for work() when it repeats it so many times without a pause.
+template <class Work>
+float milliseconds_of(int repetitions, Work work) {
   const CudaEvent begin(true), end(true);
+  HeldStream held;
+  TANDEM_CUDA(cudaEventRecord(begin, current_stream()));
+  for (int i = 0; i < repetitions; ++i) work();
+  TANDEM_CUDA(cudaEventRecord(end, current_stream()));
+  held.release();
+  TANDEM_CUDA(cudaEventSynchronize(end));
+  float milliseconds = 0;
+  TANDEM_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
+  return milliseconds / static_cast<float>(repetitions);
+}
+
+// Leaves of `candidates` those that work, the fastest first, and returns the milliseconds of each. run(candidate) puts
+// its work into the current stream, and returns false when the candidate does not work after all. A candidate that
+// takes three times as long as the fastest so far runs twice only. Waits for the GPU, so nothing may be recorded
+// meanwhile.
+template <class Candidate, class Run>
+std::vector<float> sort_by_time(std::vector<Candidate>& candidates, Run run) {
+  constexpr int repetitions = 5;
+  float least = std::numeric_limits<float>::infinity();
   std::vector<std::pair<float, Candidate>> timed;
   for (const Candidate& candidate : candidates) {
     if (!run(candidate)) continue;  // this run also loads the code
-    float least = std::numeric_limits<float>::infinity();
-    for (int i = 0; i < runs; ++i) {
-      TANDEM_CUDA(cudaEventRecord(begin, current_stream()));
-      run(candidate);
-      TANDEM_CUDA(cudaEventRecord(end, current_stream()));
-      TANDEM_CUDA(cudaEventSynchronize(end));
-      float milliseconds = 0;
-      TANDEM_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
-      least = std::min(least, milliseconds);
-    }
-    timed.emplace_back(least, candidate);
+    float milliseconds = milliseconds_of(1, [&] { run(candidate); });
+    if (milliseconds < 3 * least) milliseconds = milliseconds_of(repetitions, [&] { run(candidate); });
+    least = std::min(least, milliseconds);
+    timed.emplace_back(milliseconds, candidate);
   }
   std::stable_sort(timed.begin(), timed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   candidates.clear();
-  for (const auto& [milliseconds, candidate] : timed) candidates.push_back(candidate);
+  std::vector<float> times;
+  for (const auto& [milliseconds, candidate] : timed) {
+    candidates.push_back(candidate);
+    times.push_back(milliseconds);
+  }
+  return times;
 }
 
 }  // namespace tandem::cuda

@@ -39,9 +39,14 @@ void check(cudaError_t status, const char* call) {
   detail::fail("CUDA, ", call, where, ": ", cudaGetErrorName(status), ", ", cudaGetErrorString(status), advice(status));
 }
 
+// In a thread that has chosen no GPU yet, cudaGetDevice answers 0, but no context is current: cuBLASLt and cuDNN may
+// find none when they are the first that the thread calls. From CUDA 12 on cudaSetDevice makes one current.
 void use_device(int index) {
+  thread_local bool has_context = false;
   int now = -1;
-  if (cudaGetDevice(&now) != cudaSuccess || now != index) TANDEM_CUDA(cudaSetDevice(index));
+  if (has_context && cudaGetDevice(&now) == cudaSuccess && now == index) return;
+  TANDEM_CUDA(cudaSetDevice(index));
+  has_context = true;
 }
 
 cudaStream_t current_stream() {

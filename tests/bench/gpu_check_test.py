@@ -149,20 +149,30 @@ class GpuCheck(unittest.TestCase):
             check.command("true", log="late")
 
     def test_two_ranks_on_one_gpu_are_a_matter_of_nccl(self):
-        for says, kind in (("invalid usage. Two processes with one GPU need NCCL 2.30", gpu_check.NotHere),
-                           ("a bug", gpu_check.Failed)):
+        self.addCleanup(setattr, gpu_check, "nccl_version", gpu_check.nccl_version)
+        for version, kind in ((22809, gpu_check.NotHere), (23001, gpu_check.Failed)):
+            gpu_check.nccl_version = lambda version=version: version
             check = self.check([])
-            check.train = lambda log, *options, ranks=1, **environment: self.train(says, ranks, environment)
+            check.train = self.train
             result = {}
             with self.assertRaises(kind):
                 check.step_two_ranks(result)
             self.assertIn("| two_ranks | **not run**", self.summary("two_ranks", result, "not run"))
 
-    def train(self, says, ranks, environment):
+    def train(self, log, *options, ranks=1, **environment):
         if ranks == 1:
             return [{"epoch_seconds": 1, "total_loss": 1}]
         self.assertEqual(environment["NCCL_MULTI_RANK_GPU_ENABLE"], "1")
-        raise gpu_check.Failed(says)
+        raise gpu_check.Failed("a bug")
+
+    def test_the_sample_gives_no_figures(self):
+        check = self.check([])
+        check.args.data = self.folder
+        (self.folder / "train-images-idx3-ubyte").write_bytes(b"few")
+        with self.assertRaises(gpu_check.NotHere):
+            check.data()
+        check.args.rehearse = True
+        self.assertEqual(check.data(), self.folder)
 
     def test_results_of_others_are_put_aside(self):
         record = {"commit": "a", "gpus": []}

@@ -19,6 +19,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   {
     const std::lock_guard lock(mutex);
     event->is_captured = stream_or_default(stream)->capture != nullptr;
+    if (event->has_timing && !event->is_captured && stream->queue.empty())
+      die("a timing event in an idle stream: what comes after it is timed together with the host's queueing");
     event->capture = stream->capture;
     event->latest = stream->latest;
     if (!event->is_captured) {

@@ -101,6 +101,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   wait_for_stream(stream);
   return log_call("synchronize");
 }
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* data) {
+  submit_work(stream, [function, data] { function(data); });
+  return log_call("host function");
+}
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const std::lock_guard lock(mutex);
   if (stream_or_default(stream)->capture) return spoil(*stream->capture, cudaErrorStreamCaptureUnsupported);
