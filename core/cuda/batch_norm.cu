@@ -87,27 +87,35 @@ struct GradSums {
 
 template <class T, int lanes>
 struct MomentsOfRows {
-  static constexpr int lanes_of_thread = lanes;
+  static constexpr int lanes_of_thread = lanes, at_once = 3;
   using C = compute_t<T>;
   const T* x;
   __device__ Moments<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows, std::int64_t channels) const {
-    Moments<C, lanes> all;
+    // Differences from the thread's first row are summed, and their squares: the mean may be far from 0, but it is not
+    // far from a row, measured by how far these rows lie apart.
+    Numbers<C, lanes> shift{}, sum{}, squares{};
+    int count = 0;
     for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
-      Numbers<C, lanes> v[row_batch];
-      const int n = cuda::load_rows(x, at, row, rows, channels, v);
-      Moments<C, lanes> some;
-      some.count = static_cast<C>(n);
-      const C share = 1 / some.count;
-      for (int j = 0; j < lanes; ++j) {
-        C sum = 0;
-        for (int u = 0; u < row_batch; ++u) sum += v[u][j];
-        some.mean[j] = sum * share;
-        for (int u = 0; u < row_batch; ++u) {
-          const C d = v[u][j] - some.mean[j];
-          if (u < n) some.m2[j] += d * d;
+      const auto v = cuda::load_rows<lanes>(x, at, row, rows, channels);
+      if (count == 0)
+        for (int j = 0; j < lanes; ++j) shift[j] = v(0, j);
+      for (int u = 0; u < row_batch; ++u) {
+        if (row + u * at.step >= rows) continue;
+        ++count;
+        for (int j = 0; j < lanes; ++j) {
+          const C d = v(u, j) - shift[j];
+          sum[j] += d;
+          squares[j] += d * d;
         }
       }
-      all.merge(some);
+    }
+    Moments<C, lanes> all;
+    all.count = static_cast<C>(count);
+    if (count == 0) return all;
+    for (int j = 0; j < lanes; ++j) {
+      const C mean = sum[j] / all.count, m2 = squares[j] - sum[j] * mean;
+      all.mean[j] = shift[j] + mean;
+      all.m2[j] = m2 < 0 ? 0 : m2;  // keeps NaN
     }
     return all;
   }
@@ -134,23 +142,32 @@ __global__ void combine_statistics(BatchNormParts<C> parts, C* mean, C* m2, C* c
 
 template <class T, int lanes>
 struct GradSumsOfRows {
-  static constexpr int lanes_of_thread = lanes;
+  static constexpr int lanes_of_thread = lanes, at_once = lanes > 4 ? 2 : 3;  // what the registers allow
   using C = compute_t<T>;
   const T *x, *grad_y;
   AffinePointers<C> affine;
   bool relu;
+  const T* last_y;  // the output of a ReLU after the whole, or null
+  T* last_grad;     // takes the gradient before that ReLU; it may be grad_y
   __device__ GradSums<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows, std::int64_t channels) const {
     const Coefficients<C, lanes> k(affine, at.channel);
     GradSums<C, lanes> sums;
     for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
-      Numbers<C, lanes> v[row_batch], grad[row_batch];
-      cuda::load_rows(x, at, row, rows, channels, v);
-      cuda::load_rows(grad_y, at, row, rows, channels, grad);
+      const auto v = cuda::load_rows<lanes>(x, at, row, rows, channels);
+      auto grad = cuda::load_rows<lanes>(grad_y, at, row, rows, channels);
+      if (last_y) {
+        const auto y = cuda::load_rows<lanes>(last_y, at, row, rows, channels);
+        for (int u = 0; u < row_batch; ++u)
+          for (int j = 0; j < lanes; ++j)
+            if (y(u, j) <= 0) grad.rows[u].values[j] = T{};  // keeps NaN, as functors::Relu
+        cuda::store_rows(last_grad, at, row, rows, channels, grad);
+      }
       for (int u = 0; u < row_batch; ++u)
         for (int j = 0; j < lanes; ++j) {
-          const C g = !relu || v[u][j] * k.scale[j] + k.shift[j] > 0 ? grad[u][j] : C{};
+          const C x_uj = v(u, j);
+          const C g = !relu || x_uj * k.scale[j] + k.shift[j] > 0 ? grad(u, j) : C{};
           sums.dy[j] += g;
-          sums.dy_xhat[j] += g * (v[u][j] - k.mean[j]);
+          sums.dy_xhat[j] += g * (x_uj - k.mean[j]);
         }
     }
     return sums;
@@ -179,15 +196,16 @@ __global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x, 
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
   const Coefficients<compute_t<T>, lanes> k(affine, at.channel);
-  for (std::int64_t row = at.row; row < rows; row += at.step) {
-    auto v = load<lanes>(x + row * channels + at.channel);
-    Numbers<compute_t<T>, lanes> more{};
-    if (addend) more = load<lanes>(addend + row * channels + at.channel);
-    for (int j = 0; j < lanes; ++j) {
-      v[j] = v[j] * k.scale[j] + k.shift[j] + more[j];
-      if (relu && v[j] < 0) v[j] = 0;
-    }
-    store<lanes>(y + row * channels + at.channel, v);
+  for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
+    auto v = cuda::load_rows<lanes>(x, at, row, rows, channels);
+    cuda::RowBatch<T, lanes> more{};
+    if (addend) more = cuda::load_rows<lanes>(addend, at, row, rows, channels);
+    for (int u = 0; u < row_batch; ++u)
+      for (int j = 0; j < lanes; ++j) {
+        const compute_t<T> sum = v(u, j) * k.scale[j] + k.shift[j] + more(u, j);
+        v.rows[u].values[j] = static_cast<T>(relu && sum < 0 ? 0 : sum);
+      }
+    cuda::store_rows(y, at, row, rows, channels, v);
   }
 }
 
@@ -256,14 +274,16 @@ __global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, cons
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
   const GradCoefficients<compute_t<T>, lanes> k(affine, sums, at.channel);
-  for (std::int64_t row = at.row; row < rows; row += at.step) {
-    const auto v = load<lanes>(x + row * channels + at.channel);
-    auto grad = load<lanes>(grad_y + row * channels + at.channel);
-    for (int j = 0; j < lanes; ++j) {
-      if (relu && !(v[j] * k.scale[j] + k.shift[j] > 0)) grad[j] = 0;
-      grad[j] = grad[j] * k.scale[j] + (v[j] * k.slope[j] + k.offset[j]);
-    }
-    store<lanes>(grad_x + row * channels + at.channel, grad);
+  for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
+    const auto v = cuda::load_rows<lanes>(x, at, row, rows, channels);
+    auto grad = cuda::load_rows<lanes>(grad_y, at, row, rows, channels);
+    for (int u = 0; u < row_batch; ++u)
+      for (int j = 0; j < lanes; ++j) {
+        using C = compute_t<T>;
+        const C x_uj = v(u, j), g = relu && !(x_uj * k.scale[j] + k.shift[j] > 0) ? C{} : grad(u, j);
+        grad.rows[u].values[j] = static_cast<T>(g * k.scale[j] + (x_uj * k.slope[j] + k.offset[j]));
+      }
+    cuda::store_rows(grad_x, at, row, rows, channels, grad);
   }
 }
 
@@ -382,10 +402,6 @@ void CudaBackend::batch_norm_apply(const Array& x, const BatchNormAffine& affine
 void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                          const Array& grad_y, const BatchNormLastRelu* last, const Array& sum_dy,
                                          const Array& sum_dy_xhat) {
-  if (last) {
-    map_grad(functors::Relu{}, last->y, grad_y, last->grad);
-    return batch_norm_grad_reduce(x, affine, fusion, last->grad, nullptr, sum_dy, sum_dy_xhat);
-  }
   dispatch_floating(x.dtype(), "batch_norm", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
@@ -394,10 +410,13 @@ void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& 
         x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          cuda::sum_over_rows<GradSums<C, L>>(x, GradSumsOfRows<T, L>{in<T>(x), in<T>(grad_y), k, fusion.relu},
+          const GradSumsOfRows<T, L> part{in<T>(x),    in<T>(grad_y),
+                                          k,           fusion.relu,
+                                          last ? in<T>(last->y) : nullptr, last ? out<T>(last->grad) : nullptr};
+          cuda::sum_over_rows<GradSums<C, L>>(x, part,
                                               WriteGradSums<C>{k.invstd, out<C>(sum_dy), out<C>(sum_dy_xhat)});
         },
-        x, grad_y);
+        x, grad_y, last ? last->y : x, last ? last->grad : x);
   });
 }
 

@@ -21,16 +21,15 @@ struct PixelSums {
 
 template <class T, int lanes>
 struct SumsOfRows {
-  static constexpr int lanes_of_thread = lanes;
+  static constexpr int lanes_of_thread = lanes, at_once = 4;
   const T* grad_y;
   __device__ PixelSums<compute_t<T>, lanes> operator()(const ChannelPlace& at, std::int64_t rows,
                                                        std::int64_t channels) const {
     PixelSums<compute_t<T>, lanes> sums;
     for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
-      Numbers<compute_t<T>, lanes> grad[row_batch];
-      load_rows(grad_y, at, row, rows, channels, grad);
+      const auto grad = load_rows<lanes>(grad_y, at, row, rows, channels);
       for (int u = 0; u < row_batch; ++u)
-        for (int j = 0; j < lanes; ++j) sums.sum[j] += grad[u][j];
+        for (int j = 0; j < lanes; ++j) sums.sum[j] += grad(u, j);
     }
     return sums;
   }
@@ -39,6 +38,15 @@ struct SumsOfRows {
 struct WriteSums {
   ReductionOutput out;
   __device__ void operator()(std::int64_t c, const PixelSums<double, 1>& whole) const { out.write(c, whole.sum[0]); }
+};
+
+struct WriteWeightAndBias {
+  ReductionOutput weight, bias;
+  std::int64_t weights;
+  __device__ void operator()(std::int64_t c, const PixelSums<double, 1>& whole) const {
+    if (c < weights) weight.write(c, whole.sum[0]);
+    else if (bias.data) bias.write(c - weights, whole.sum[0]);
+  }
 };
 
 struct Widen {
@@ -71,6 +79,20 @@ void sum_pixels(const Array& grad_y, const Array& sums, const std::optional<Wide
         },
         grad_y);
   });
+}
+
+void sum_parts(const Array& parts, const Array& grad_weight, const std::optional<Array>& grad_bias) {
+  const WriteWeightAndBias write{
+      {grad_weight.raw(), grad_weight.dtype()},
+      {grad_bias ? grad_bias->raw() : nullptr, grad_bias ? grad_bias->dtype() : DType::f32},
+      grad_weight.numel()};
+  with_lanes<float>(
+      parts.dim(1),
+      [&](auto lanes) {
+        sum_over_rows<PixelSums<float, lanes>>(parts.reshape({parts.dim(0), parts.dim(1), 1, 1}),
+                                               SumsOfRows<float, lanes>{static_cast<const float*>(parts.raw())}, write);
+      },
+      parts);
 }
 
 }  // namespace tandem::cuda

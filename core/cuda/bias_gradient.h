@@ -16,4 +16,9 @@ struct Widening {
 // same kernel does the widening.
 void sum_pixels(const Array& grad_y, const Array& sums, const std::optional<Widening>& widening);
 
+// What several blocks have found of the gradients of a convolution's weight and bias is added up. parts (P, W + B) is
+// dense and f32; each row has the W numbers of the weight's gradient in the order of its memory, then the B of the
+// bias's, which counts only where grad_bias is given. Both gradients are dense, and floating.
+void sum_parts(const Array& parts, const Array& grad_weight, const std::optional<Array>& grad_bias);
+
 }  // namespace tandem::cuda

@@ -1,7 +1,7 @@
 // How the blocks of a kernel merge what each of them has found, without a second kernel and without one thread that
 // merges all of it. The blocks are divided into groups, about as many groups as a group has blocks. The last block of a
 // group to finish merges the states of its group. The last group to finish merges the states of the groups. Of n blocks
-// nobody merges more than about sqrt(n) states, and all threads of a block take part. Who merges what, and in which
+// nobody merges more than about sqrt(n) states, or than a few dozen, and all threads of a block take part. Who merges what, and in which
 // order, does not depend on which block is last, so the result is the same each time.
 //
 // What is merged is a State. It begins as nothing, and merge(other) adds what another state has.
@@ -16,6 +16,7 @@
 namespace tandem::cuda {
 
 inline constexpr unsigned tree_threads = 256;  // the most threads of a block
+inline constexpr unsigned one_group = 64;      // a second level takes longer than its threads take for so many parts
 
 // The threads of a block that lie `distance` apart merge their states into the first of them. All threads must call it.
 // The states of threads after the last whole `distance` do not count.
@@ -62,7 +63,7 @@ template <class State, class Whole>
 class TreeMemory {
  public:
   TreeMemory(unsigned parts, std::int64_t outputs, Device device)
-      : group_size_(static_cast<unsigned>(std::ceil(std::sqrt(parts)))),
+      : group_size_(parts <= one_group ? parts : static_cast<unsigned>(std::ceil(std::sqrt(parts)))),
         parts_(bytes_of<State>(parts, outputs, device)),
         groups_(bytes_of<Whole>((parts + group_size_ - 1) / group_size_, outputs, device)) {}
   TreeStates<State, Whole> states() const {
@@ -85,14 +86,17 @@ inline constexpr std::int64_t most_tiles = 4096;
 static __device__ unsigned finished_parts[most_tiles], finished_groups[most_tiles];
 
 // Whether all others of `count` blocks have called this before this block. What they wrote before that can then be
-// read.
+// read. One thread orders memory for all of its block, because a barrier hands on what it has ordered (PTX ISA, "Memory
+// consistency model", causality order).
 inline __device__ bool is_last_of(unsigned count, unsigned* finished) {
   TANDEM_SHARED(is_last, 1, bool);
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0) *is_last = atomicInc(finished, count - 1) == count - 1;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    __threadfence();
+    *is_last = atomicInc(finished, count - 1) == count - 1;
+    __threadfence();
+  }
   __syncthreads();
-  __threadfence();
   return *is_last;
 }
 

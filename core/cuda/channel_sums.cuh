@@ -10,24 +10,6 @@
 
 namespace tandem::cuda {
 
-inline constexpr int row_batch = 4;  // rows that a thread loads at once
-// Blocks that keep a large GPU busy and leave little to combine.
-inline constexpr std::int64_t most_sums = 4 * multiprocessors;
-
-// Loads a thread's next rows, at most `row_batch` of them, with 0 for rows that do not exist. Returns how many rows
-// exist.
-template <int lanes, class T>
-__device__ int load_rows(const T* from, const ChannelPlace& at, std::int64_t row, std::int64_t rows,
-                         std::int64_t channels, Numbers<compute_t<T>, lanes> (&to)[row_batch]) {
-  int n = 0;
-  for (int u = 0; u < row_batch; ++u) {
-    to[u] = {};
-    if (row + u * at.step >= rows) continue;
-    to[u] = load<lanes>(from + (row + u * at.step) * channels + at.channel);
-    ++n;
-  }
-  return n;
-}
 
 // Small work of another kind, done by blocks of their own beside those that sum, so that it needs no kernel. It is for
 // `numbers` numbers. Block number i of n calls beside(i, n).
@@ -36,12 +18,13 @@ struct NothingBeside {
   __device__ void operator()(unsigned, unsigned) const {}
 };
 
-// part(place, rows, channels) gives the State of a thread's own rows. For each channel, finish(c, whole) takes the
+// part(place, rows, channels) gives the State of a thread's own rows. A multiprocessor runs Part::at_once blocks at a
+// time; there are not more blocks in all, so that they begin together. For each channel, finish(c, whole) takes the
 // State::Whole of all rows. The first `parts` blocks of a row of blocks sum.
 template <class State, class Part, class Finish, class Beside>
-__global__ void sum_rows(std::int64_t rows, std::int64_t channels, unsigned parts, Part part,
-                         TreeStates<typename State::Channel, typename State::Whole> states, Finish finish,
-                         Beside beside) {
+__global__ void __launch_bounds__(ChannelTiles::threads, Part::at_once)
+    sum_rows(std::int64_t rows, std::int64_t channels, unsigned parts, Part part,
+             TreeStates<typename State::Channel, typename State::Whole> states, Finish finish, Beside beside) {
   if (blockIdx.x >= parts) {
     if (blockIdx.y == 0) beside(blockIdx.x - parts, gridDim.x - parts);
     return;
@@ -61,6 +44,7 @@ __global__ void sum_rows(std::int64_t rows, std::int64_t channels, unsigned part
 template <class State, class Part, class Finish, class Beside = NothingBeside>
 void sum_over_rows(const Array& x, Part part, Finish finish, Beside beside = {}) {
   const std::int64_t rows = x.dim(0) * x.dim(2) * x.dim(3), channels = x.dim(1);
+  constexpr std::int64_t most_sums = Part::at_once * multiprocessors;
   ChannelTiles tiles(rows, channels, Part::lanes_of_thread, size_of(x.dtype()), row_batch, most_sums);
   const unsigned parts = tiles.grid.x;
   const TreeMemory<typename State::Channel, typename State::Whole> memory(parts, channels, x.device());

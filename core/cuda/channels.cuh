@@ -74,6 +74,36 @@ struct ChannelPlace {
         step(static_cast<std::int64_t>(blocks) * blockDim.y) {}
 };
 
+// A few rows of a thread, as they are stored: loading several before the first is used keeps the memory busy, and
+// numbers of 16 bits take half the registers that they take in f32.
+inline constexpr int row_batch = 4;
+template <class T, int lanes>
+struct RowBatch {
+  Pack<T, lanes> rows[row_batch];
+  __device__ compute_t<T> operator()(int row, int lane) const {
+    return static_cast<compute_t<T>>(rows[row].values[lane]);
+  }
+};
+
+// The thread's rows from `row` on, with 0 for those that do not exist.
+template <int lanes, class T>
+__device__ RowBatch<T, lanes> load_rows(const T* from, const ChannelPlace& at, std::int64_t row, std::int64_t rows,
+                                        std::int64_t channels) {
+  RowBatch<T, lanes> batch{};
+  for (int u = 0; u < row_batch; ++u)
+    if (row + u * at.step < rows)
+      batch.rows[u] =
+          *reinterpret_cast<const Pack<T, lanes>*>(from + (row + u * at.step) * channels + at.channel);
+  return batch;
+}
+template <int lanes, class T>
+__device__ void store_rows(T* to, const ChannelPlace& at, std::int64_t row, std::int64_t rows, std::int64_t channels,
+                           const RowBatch<T, lanes>& batch) {
+  for (int u = 0; u < row_batch; ++u)
+    if (row + u * at.step < rows)
+      *reinterpret_cast<Pack<T, lanes>*>(to + (row + u * at.step) * channels + at.channel) = batch.rows[u];
+}
+
 // The sizes of images and of the pooled images.
 struct PooledSizes {
   std::int64_t images, channels, height, width, out_h, out_w;

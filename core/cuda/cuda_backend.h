@@ -22,6 +22,9 @@ class CudaBackend final : public Backend {
   void download(const void* data, void* host, std::size_t bytes) override;
   void synchronize() override;
 
+  // conv2d.cpp
+  bool conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
+                    const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) override;
   // Only GPUs have this. matmul.cpp
   bool matmul_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) override;
 

@@ -228,7 +228,7 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
 }
 
 cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorithm, const ConvolutionArrays& arrays,
-                  const Array* bias) {
+                  const Array* bias, bool adds) {
   Array workspace;
   if (algorithm.workspace > 0)
     workspace = Array::empty({static_cast<std::int64_t>(algorithm.workspace)}, DType::u8, arrays.x.device());
@@ -255,7 +255,7 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
     case Convolution::grad_input:
       return cudnnConvolutionBackwardData(handle, one, p.weight, weight, p.y, y, p.geometry,
                                           static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), scratch,
-                                          algorithm.workspace, zero, p.x, x);
+                                          algorithm.workspace, adds ? one : zero, p.x, x);
     case Convolution::grad_weight:
       return cudnnConvolutionBackwardFilter(handle, one, p.x, x, p.y, y, p.geometry,
                                             static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), scratch,
@@ -306,7 +306,7 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
   const std::vector<float> times = sort_by_time(p.algorithms, [&](const Algorithm& algorithm) {
     cudnnStatus_t status;
     try {
-      status = run(handle, p, algorithm, arrays, bias);
+      status = run(handle, p, algorithm, arrays, bias, false);
     } catch (const Error& error) {
       return dropped(algorithm, error.what());
     }
@@ -356,7 +356,7 @@ PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& ar
 }  // namespace
 
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
-                            const Array* bias) {
+                            const Array* bias, bool adds) {
   auto& library = Library<cudnnHandle_t, Plan>::of(arrays.x.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUDNN(cudnnCreate(&library.handle));
@@ -364,12 +364,15 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   Plan& plan = library.plans.get(key_of(kind, format, arrays, window, bias != nullptr), [&] {
     return make_plan(library.handle, kind, format, arrays, window, bias != nullptr);
   });
-  if (!plan.is_timed && !math_mode().deterministic && !is_recording_graph())
-    time_algorithms(library.handle, plan, arrays, bias,
+  if (!plan.is_timed && !math_mode().deterministic && !is_recording_graph()) {
+    ConvolutionArrays tried = arrays;
+    if (adds) tried.x = empty_in(format, arrays.x.shape(), arrays.x.dtype(), arrays.x.device());
+    time_algorithms(library.handle, plan, tried, bias,
                     has_plan_log() ? words_for(kind, format, arrays, window) : std::string());
+  }
   while (!plan.algorithms.empty()) {
     const Algorithm best = plan.algorithms.front();
-    const cudnnStatus_t status = run(library.handle, plan, best, arrays, bias);
+    const cudnnStatus_t status = run(library.handle, plan, best, arrays, bias, adds);
     if (status == CUDNN_STATUS_SUCCESS) return {true, best.adds_bias, ""};
     if (!is_refusal(status)) check(status, "a convolution");
     plan.problem = words_for(status);

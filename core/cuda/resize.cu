@@ -80,6 +80,16 @@ __global__ void resize_gradient(Axes<compute_t<T>> a, const T* grad_y, T* grad_x
   }
 }
 
+// As with_lanes, for kernels that compute a place for each pack: where 16 bytes are not allowed, a pack of a few numbers
+// is better than one of a single number. Logits of 21 classes are 3 packs of 7, and colours one of 3.
+template <class T, class F>
+void with_packs(std::int64_t channels, F f, const Array& x, const Array& y) {
+  constexpr int lanes = static_cast<int>(16 / sizeof(T));
+  if (channels % lanes != 0 && channels % 7 == 0) return f(std::integral_constant<int, 7>{});
+  if (channels % lanes != 0 && channels % 3 == 0) return f(std::integral_constant<int, 3>{});
+  cuda::with_lanes<T>(channels, f, x, y);
+}
+
 template <class R, class T>
 void move_nearest(const Array& x, const Resize& how, const Array& y) {
   cuda::with_lanes<T>(
@@ -106,7 +116,7 @@ void CudaBackend::resize(const Array& x, const Resize& how, const Array& y) {
   }
   dispatch_floating(x.dtype(), "interpolate", [&](auto type) {
     using T = decltype(type);
-    cuda::with_lanes<T>(
+    with_packs<T>(
         x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
@@ -119,9 +129,11 @@ void CudaBackend::resize(const Array& x, const Resize& how, const Array& y) {
 }
 
 void CudaBackend::resize_grad(const Array& grad_y, const Resize& how, const Array& grad_x) {
+  // A single pixel contributes to all others, and a thread should not add up all of them.
+  if (grad_x.dim(2) == 1 && grad_x.dim(3) == 1) return reduce(Reduction::sum, grad_y, grad_x);
   dispatch_floating(grad_x.dtype(), "interpolate", [&](auto type) {
     using T = decltype(type);
-    cuda::with_lanes<T>(
+    with_packs<T>(
         grad_x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;

@@ -1,5 +1,6 @@
 // The rows of numbers that softmax and cross-entropy go over: the n of row-major (before, n, after). When `after` is 1,
-// a warp takes a row. Otherwise a thread takes a row, and the threads beside it take the neighbouring rows.
+// a warp takes a row, unless rows are short and so many that there are enough for single threads. Otherwise a thread
+// takes a row, and the threads beside it take the neighbouring rows.
 #pragma once
 
 #include <tandem/core/cuda/warp.cuh>
@@ -14,7 +15,7 @@ struct Rows {
   std::int64_t before, n, after;
   explicit Rows(const Array& x) : before(x.dim(0)), n(x.dim(1)), after(x.dim(2)) {}
   TANDEM_HOST_DEVICE std::int64_t count() const { return before * after; }
-  bool is_for_warps() const { return after == 1; }
+  bool is_for_warps() const { return after == 1 && (n > 32 || before < multiprocessors * row_threads); }
   dim3 blocks() const { return blocks_for(count() * (is_for_warps() ? 32 : 1), row_threads); }
 };
 

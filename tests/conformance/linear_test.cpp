@@ -70,19 +70,19 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, testing::Values(DType::f32, DType::
 // Ampere, this is f32.
 TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
   const MathMode before = math_mode();
-  const Array x = numbers({4, 8, 12, 10}, DType::f32), w = numbers({16, 8, 3, 3}, DType::f32, 2);
-  const Array grad = numbers({4, 16, 12, 10}, DType::f32, 3);
+  const Array x = numbers({4, 8, 12, 10}, DType::f32), w = numbers({72, 8, 3, 3}, DType::f32, 2);
+  const Array grad = numbers({4, 72, 12, 10}, DType::f32, 3);
   const Window window{.kernel = 3, .padding = 1};
   const Array a = numbers({40, 72}, DType::f32), b = numbers({72, 24}, DType::f32, 2);
   const auto all = [&](Device device) {
     const Array there = x.to(device), weight = w.to(device), grad_y = grad.to(device);
     return std::vector<Array>{ops::conv2d(there, weight, std::nullopt, window),
                               ops::conv2d_grad_input(grad_y, weight, window, x.shape()),
-                              ops::conv2d_grad_weight(there, grad_y, window, 16, false, DType::f32).weight,
+                              ops::conv2d_grad_weight(there, grad_y, window, 72, false, DType::f32).weight,
                               ops::matmul(a.to(device), b.to(device))};
   };
   // Each operand is off by at most 2^-11 of itself, on average by a quarter of that, and errors have any sign.
-  const double terms[] = {72, 144, 480, 72};
+  const double terms[] = {72, 648, 480, 72};
   const auto expected = all(Device{});
   set_tf32(true, true);
   const auto found = all(cuda);
@@ -93,7 +93,8 @@ TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
     double largest = 0;
     for (std::size_t k = 0; k < e.size(); ++k) largest = std::max(largest, std::abs(e[k] - f[k]));
     EXPECT_LT(largest, 8 * std::ldexp(1, -12) * std::sqrt(terms[i])) << "result " << i;
-    expect_same(expected[i], exact[i], static_cast<std::int64_t>(terms[i]));
+    // Winograd's algorithm, which cuDNN may choose for a convolution, multiplies errors of rounding.
+    expect_same(expected[i], exact[i], static_cast<std::int64_t>(i < 3 ? 4 * terms[i] : terms[i]));
 #ifdef TANDEM_EMULATED_CUDA
     EXPECT_GT(largest, std::ldexp(1, -14)) << "result " << i << " is not TF32's";
 #endif
@@ -146,7 +147,6 @@ TEST_P(CudaLinear, SumsTheRowsBesideAProduct) {
   const Array a = numbers({33, 5}, dtype).transpose(0, 1), b = numbers({33, 7}, dtype, 2);
   const Array y = Array::empty({5, 7}, wide, cuda), sums = Array::empty({5}, wide, cuda);
   if (!ops::matmul_with_row_sums_into(a.transpose(0, 1).to(cuda).transpose(0, 1), b.to(cuda), y, sums)) return;
-  EXPECT_NE(dtype, DType::f64);
   expect_same(ops::matmul(a.to(wide), b.to(wide)), y, 33);
   expect_same(ops::reduce(Reduction::sum, a.to(wide), {1}), sums, 33);
 #ifdef TANDEM_EMULATED_CUDA
@@ -181,19 +181,22 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
   const Array bias = numbers({out}, parameters, 3);
   const std::int64_t terms = weight.numel() / out + 1;
 
-  const Array y = ops::conv2d(x, weight, bias, window);
+  // In f64, because the CPU's fast convolutions in f32 are further from it than a GPU's.
+  const auto wide = [&](const Array& a) { return a.to(dtype).to(DType::f64); };
+  const Array taps = wide(weight), y = ops::conv2d(wide(x), taps, wide(bias), window).to(dtype);
   expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
-  expect_same(ops::conv2d(x, weight, {}, window), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window), terms);
+  expect_same(ops::conv2d(wide(x), taps, {}, window).to(dtype),
+              ops::conv2d(x.to(cuda), weight.to(cuda), {}, window), terms);
 
   const Array grad_y = numbers(y.shape(), dtype, 4).channels_last();
-  expect_same(ops::conv2d_grad_input(grad_y, weight, window, shape),
+  expect_same(ops::conv2d_grad_input(wide(grad_y), taps, window, shape).to(dtype),
               ops::conv2d_grad_input(grad_y.to(cuda), weight.to(cuda), window, shape), weight.numel() / shape[1]);
-  const auto expected = ops::conv2d_grad_weight(x, grad_y, window, out, true, parameters);
+  const auto expected = ops::conv2d_grad_weight(wide(x), wide(grad_y), window, out, true, DType::f64);
   const auto found = ops::conv2d_grad_weight(x.to(cuda), grad_y.to(cuda), window, out, true, parameters);
   const std::int64_t pixels = y.numel() / out;
   // Sums of 16-bit numbers come in 16 bits from cuDNN.
   expect_same(expected.weight.to(dtype), found.weight.to(dtype), pixels);
-  expect_same(expected.bias, found.bias, pixels);
+  expect_same(expected.bias.to(parameters), found.bias, pixels);
 }
 
 const ConvolutionCase convolutions[] = {
@@ -203,7 +206,27 @@ const ConvolutionCase convolutions[] = {
     {{2, 2, 9, 8}, 3, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}},
     {{1, 3, 9, 9}, 2, {.kernel = 3, .stride = 2, .padding = 2, .dilation = 2}},
     {{3, 2, 1, 1}, 1, {.kernel = 1}},
+    // Few channels, which have kernels of their own: odd sizes, several bands of an image, several rows of a thread.
+    {{3, 1, 13, 11}, 32, {.kernel = 5, .padding = 2}},
+    {{2, 1, 9, 10}, 16, {.kernel = {3, 4}, .stride = {1, 2}, .padding = {0, 3}, .dilation = {2, 1}}},
+    {{2, 3, 40, 31}, 4, {.kernel = 3, .padding = 1}},
+    {{2, 10, 6, 7}, 6, {.kernel = 5}},
+    {{2, 2, 7, 5}, 6, {.kernel = 5, .padding = 4}},
 };
+
+TEST_P(CudaLinear, AddsTheGradientOfAnInputToAnother) {
+  const DType dtype = GetParam();
+  const Window window{.kernel = 3, .padding = 1};
+  const Array x = numbers({2, 6, 7, 5}, dtype).channels_last(), weight = numbers({12, 6, 3, 3}, dtype, 2);
+  const Array grad_y = numbers({2, 12, 7, 5}, dtype, 3).channels_last();
+  const Array before = numbers({2, 6, 7, 5}, dtype, 4).channels_last();
+  const auto grads = [&](Device device) {
+    const auto place = ops::empty_weight_grad(x.to(device), window, 12, true, dtype);
+    return ops::conv2d_grads_into(x.to(device), grad_y.to(device), weight.to(device), window, place.weight, place.bias,
+                                  before.to(device).clone());
+  };
+  for (int i = 0; i < 2; ++i) expect_same(grads(Device{}), grads(cuda), 12 * 9);
+}
 
 TEST_P(CudaLinear, Convolves) {
   for (const ConvolutionCase& c : convolutions) {

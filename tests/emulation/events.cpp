@@ -1,4 +1,5 @@
 // Events: points in streams, which others wait for.
+#include "device_memory.h"
 #include "stream_state.h"
 
 #include <algorithm>

@@ -103,7 +103,7 @@ bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, cons
 }
 
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
-                            const Array* bias) {
+                            const Array* bias, bool adds) {
   const auto& libraries = emulation::libraries();
   if (format == ImageFormat::nhwc ? !libraries.channels_last : !libraries.row_major)
     return {false, false, "emulated cuDNN: not supported"};
@@ -112,14 +112,15 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
     TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a), "emulated cuDNN: dtypes or formats differ");
     expect_aligned(*a);
   }
-  const bool adds = bias && libraries.add_bias;
-  if (kind == Convolution::forward && adds) {
+  TANDEM_CHECK(!adds || kind == Convolution::grad_input, "emulated cuDNN: adds to another result than grad_input's");
+  const bool adds_bias = bias && libraries.add_bias;
+  if (kind == Convolution::forward && adds_bias) {
     expect_aligned(*bias);
     TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
   }
   emulation::note_work(current_stream(), "cuDNN");
   const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
-  const auto added = adds ? std::optional(on_host(*bias)) : std::nullopt;
+  const auto added = adds_bias ? std::optional(on_host(*bias)) : std::nullopt;
   const bool tf32 = math_mode().tf32_conv && x.dtype() == DType::f32;
   in_stream([=] {
     const auto read = [&](const Array& a) { return tf32 ? as_tf32(a) : a; };
@@ -130,13 +131,19 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
     };
     switch (kind) {
       case Convolution::forward: write(y, ops::conv2d(read(x), read(weight), added, window)); break;
-      case Convolution::grad_input: write(x, ops::conv2d_grad_input(read(y), read(weight), window, x.shape())); break;
+      case Convolution::grad_input: {
+        const Array result = ops::conv2d_grad_input(read(y), read(weight), window, x.shape());
+        Array to = x;
+        if (adds) ops::add_(to, result);
+        else write(x, result);
+        break;
+      }
       case Convolution::grad_weight:
         write(weight, ops::conv2d_grad_weight(read(x), read(y), window, weight.dim(0), false, weight.dtype()).weight);
         break;
     }
   });
-  return {true, adds, ""};
+  return {true, adds_bias, ""};
 }
 
 }  // namespace tandem::cuda

@@ -1,0 +1,214 @@
+#include <tandem/core/cuda/bias_gradient.h>
+#include <tandem/core/cuda/few_channels.h>
+#include <tandem/core/cuda/channels.cuh>
+
+#include <algorithm>
+
+namespace tandem::cuda {
+
+namespace {
+
+// Sums that stay in registers want loops of a known length unrolled.
+#ifdef __CUDACC__
+#define TANDEM_UNROLL _Pragma("unroll")
+#else
+#define TANDEM_UNROLL
+#endif
+
+constexpr int threads = 256;
+
+struct Sizes {
+  int images, channels, height, width, out_channels, out_height, out_width;
+  Sizes(const Array& x, const Array& y)
+      : images(static_cast<int>(x.dim(0))),
+        channels(static_cast<int>(x.dim(1))),
+        height(static_cast<int>(x.dim(2))),
+        width(static_cast<int>(x.dim(3))),
+        out_channels(static_cast<int>(y.dim(1))),
+        out_height(static_cast<int>(y.dim(2))),
+        out_width(static_cast<int>(y.dim(3))) {}
+};
+
+struct Steps {
+  int kernel_h, kernel_w, stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w;
+  explicit Steps(const Window& w)
+      : kernel_h(static_cast<int>(w.kernel.h)),
+        kernel_w(static_cast<int>(w.kernel.w)),
+        stride_h(static_cast<int>(w.stride.h)),
+        stride_w(static_cast<int>(w.stride.w)),
+        padding_h(static_cast<int>(w.padding.h)),
+        padding_w(static_cast<int>(w.padding.w)),
+        dilation_h(static_cast<int>(w.dilation.h)),
+        dilation_w(static_cast<int>(w.dilation.w)) {}
+};
+
+constexpr int outputs_each = 16;  // channels of a pixel that a thread computes
+constexpr int most_taps = 64;
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    one_channel(Sizes s, Steps steps, const T* x, const T* weight, const T* bias, T* y) {
+  TANDEM_SHARED(taps, most_taps * outputs_each, float);
+  const int count = steps.kernel_h * steps.kernel_w, first = static_cast<int>(blockIdx.y) * outputs_each;
+  for (int i = static_cast<int>(threadIdx.x); i < count * outputs_each; i += threads)
+    taps[i] = static_cast<float>(weight[(first + i % outputs_each) * count + i / outputs_each]);
+  __syncthreads();
+  const std::int64_t pixel = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (pixel >= static_cast<std::int64_t>(s.images) * s.out_height * s.out_width) return;
+  const int ow = static_cast<int>(pixel % s.out_width), rest = static_cast<int>(pixel / s.out_width);
+  const int left = ow * steps.stride_w - steps.padding_w;
+  const int top = rest % s.out_height * steps.stride_h - steps.padding_h;
+  const T* const image = x + static_cast<std::int64_t>(rest / s.out_height) * s.height * s.width;
+  float sum[outputs_each];
+  for (int j = 0; j < outputs_each; ++j) sum[j] = bias ? static_cast<float>(bias[first + j]) : 0.0f;
+  for (int kh = 0; kh < steps.kernel_h; ++kh) {
+    const int h = top + kh * steps.dilation_h;
+    if (h < 0 || h >= s.height) continue;
+    for (int kw = 0; kw < steps.kernel_w; ++kw) {
+      const int w = left + kw * steps.dilation_w;
+      const float v = w < 0 || w >= s.width ? 0.0f : static_cast<float>(image[h * s.width + w]);
+      const float* const tap = taps + (kh * steps.kernel_w + kw) * outputs_each;
+      for (int j = 0; j < outputs_each; ++j) sum[j] += v * tap[j];
+    }
+  }
+  constexpr int lanes = static_cast<int>(16 / sizeof(T));
+  for (int j = 0; j < outputs_each; j += lanes) {
+    Numbers<float, lanes> some;
+    for (int i = 0; i < lanes; ++i) some[i] = sum[j + i];
+    store<lanes>(y + pixel * s.out_channels + first + j, some);
+  }
+}
+
+constexpr int tile_floats = 10240;  // 40 KiB of shared memory
+// More products than these are faster on the tensor cores. A large GPU adds them up in about 20 us.
+constexpr std::int64_t most_products = std::int64_t{1} << 29;
+constexpr std::int64_t most_bytes_of_parts = std::int64_t{64} << 20;
+
+// A thread takes one channel of x and two of y, and every `slices`th row of a band of rows of an image. Its sums stay
+// in registers while a window of x moves along a row.
+struct Bands {
+  int rows, bands;  // rows of y in a band, bands of an image
+  int pitch;        // floats between two rows of x in shared memory: odd, so that threads of several rows do not collide
+  int pairs, slices;
+};
+
+template <class T, int k>
+__global__ void __launch_bounds__(threads)
+    grad_weight_parts(Sizes s, Bands by, int padding, const T* x, const T* grad_y, float* parts) {
+  TANDEM_SHARED(tile, tile_floats, float);
+  const int image = static_cast<int>(blockIdx.x) / by.bands;
+  const int first = static_cast<int>(blockIdx.x) % by.bands * by.rows;
+  const int rows = by.rows < s.out_height - first ? by.rows : s.out_height - first, line = (s.out_width + k - 1) * s.channels;
+  for (int i = static_cast<int>(threadIdx.x); i < (rows + k - 1) * line; i += static_cast<int>(blockDim.x)) {
+    const int h = first + i / line - padding, w = i % line / s.channels - padding;
+    const bool exists = h >= 0 && h < s.height && w >= 0 && w < s.width;
+    const std::int64_t at = (static_cast<std::int64_t>(image) * s.height + h) * s.width + w;
+    tile[i / line * by.pitch + i % line] =
+        exists ? static_cast<float>(x[at * s.channels + i % s.channels]) : 0.0f;
+  }
+  __syncthreads();
+  const int slice = static_cast<int>(threadIdx.x) / by.pairs, pair = static_cast<int>(threadIdx.x) % by.pairs;
+  const int c = pair % s.channels, o = pair / s.channels * 2;
+  float sum[2][k][k] = {}, bias[2] = {};
+  for (int row = slice; row < rows; row += by.slices) {
+    const T* grad = grad_y + ((static_cast<std::int64_t>(image) * s.out_height + first + row) * s.out_width) *
+                                 s.out_channels + o;
+    const float* const pixels = tile + row * by.pitch + c;
+    float window[k][k];  // column number w of the row is in window[...][w % k]
+    for (int a = 0; a < k; ++a)
+      for (int b = 0; b < k - 1; ++b) window[a][b] = pixels[a * by.pitch + b * s.channels];
+    for (int start = 0; start < s.out_width; start += k) {
+TANDEM_UNROLL
+      for (int u = 0; u < k; ++u) {
+        if (start + u >= s.out_width) break;
+TANDEM_UNROLL
+        for (int a = 0; a < k; ++a)
+          window[a][(u + k - 1) % k] = pixels[a * by.pitch + (start + u + k - 1) * s.channels];
+        const auto two = load<2>(grad + static_cast<std::int64_t>(start + u) * s.out_channels);
+TANDEM_UNROLL
+        for (int j = 0; j < 2; ++j) {
+          bias[j] += two[j];
+TANDEM_UNROLL
+          for (int a = 0; a < k; ++a)
+TANDEM_UNROLL
+            for (int b = 0; b < k; ++b) sum[j][a][b] += two[j] * window[a][(u + b) % k];
+        }
+      }
+    }
+  }
+  const int weights = s.out_channels * k * k * s.channels;
+  float* const part =
+      parts + (static_cast<std::int64_t>(blockIdx.x) * by.slices + slice) * (weights + s.out_channels);
+TANDEM_UNROLL
+  for (int j = 0; j < 2; ++j) {
+TANDEM_UNROLL
+    for (int a = 0; a < k; ++a)
+TANDEM_UNROLL
+      for (int b = 0; b < k; ++b) part[((o + j) * k * k + a * k + b) * s.channels + c] = sum[j][a][b];
+    if (c == 0) part[weights + o + j] = bias[j];
+  }
+}
+
+template <class F>
+bool with_float_of_32_or_16_bits(DType dtype, F f) {
+  if (dtype == DType::f64) return false;
+  dispatch_floating(dtype, "conv2d", [&](auto type) {
+    if constexpr (sizeof(type) <= 4) f(type);
+  });
+  return true;
+}
+
+bool fits(const Array& images) {
+  return images.numel() < std::int64_t{1} << 31 && is_aligned(static_cast<const float*>(images.raw()), 4);
+}
+
+}  // namespace
+
+bool convolve_one_channel(const Array& x, const Array& weight, const Array* bias, const Window& window,
+                          const Array& y) {
+  if (x.dim(1) != 1 || y.dim(1) % outputs_each != 0 || y.dim(1) / outputs_each > 4 ||
+      window.kernel.h * window.kernel.w > most_taps || !fits(x) || !fits(y))
+    return false;
+  const Sizes s(x, y);
+  const std::int64_t pixels = y.numel() / y.dim(1);
+  const dim3 grid(static_cast<unsigned>((pixels + threads - 1) / threads),
+                  static_cast<unsigned>(s.out_channels / outputs_each));
+  return with_float_of_32_or_16_bits(x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    launch(one_channel<T>, grid, dim3(threads), s, Steps(window), static_cast<const T*>(x.raw()),
+           static_cast<const T*>(weight.raw()), bias ? static_cast<const T*>(bias->raw()) : nullptr,
+           static_cast<T*>(y.raw()));
+  });
+}
+
+bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
+                              const std::optional<Array>& grad_bias) {
+  const std::int64_t k = window.kernel.h;
+  const bool is_square = window.kernel.w == k && window.padding.h == window.padding.w;
+  if (x.dtype() != grad_y.dtype() || !is_square || (k != 3 && k != 5) || window.stride != Extent(1) || window.dilation != Extent(1) ||
+      window.groups != 1 || grad_y.dim(1) % 2 != 0 || x.dim(1) * grad_y.dim(1) > 2 * threads || !fits(x) ||
+      !fits(grad_y) || grad_y.numel() * x.dim(1) * k * k > most_products || !grad_weight.is_channels_last())
+    return false;
+  const Sizes s(x, grad_y);
+  const int line = (s.out_width + static_cast<int>(k) - 1) * s.channels;
+  Bands by{0, 0, line | 1, s.channels * s.out_channels / 2, 0};
+  const auto for_all = static_cast<int>((multiprocessors + s.images - 1) / s.images);  // bands that make them all busy
+  by.rows = std::min((s.out_height + for_all - 1) / for_all, tile_floats / by.pitch - static_cast<int>(k) + 1);
+  if (by.rows < 1) return false;
+  by.bands = (s.out_height + by.rows - 1) / by.rows;
+  by.slices = std::min(threads / by.pairs, by.rows);
+  const std::int64_t columns = grad_weight.numel() + s.out_channels;
+  const std::int64_t blocks = static_cast<std::int64_t>(s.images) * by.bands, parts = blocks * by.slices;
+  if (parts * columns * static_cast<std::int64_t>(sizeof(float)) > most_bytes_of_parts) return false;
+  const Array found = Array::empty({parts, columns}, DType::f32, x.device());
+  const bool done = with_float_of_32_or_16_bits(x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    launch(k == 3 ? grad_weight_parts<T, 3> : grad_weight_parts<T, 5>, dim3(static_cast<unsigned>(blocks)),
+           dim3(static_cast<unsigned>(by.pairs * by.slices)), s, by, static_cast<int>(window.padding.h),
+           static_cast<const T*>(x.raw()), static_cast<const T*>(grad_y.raw()), static_cast<float*>(found.raw()));
+  });
+  if (done) sum_parts(found, grad_weight, grad_bias);
+  return done;
+}
+
+}  // namespace tandem::cuda
