@@ -196,16 +196,15 @@ __global__ void normalise(std::int64_t rows, std::int64_t channels, const T* x, 
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
   const Coefficients<compute_t<T>, lanes> k(affine, at.channel);
-  for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
-    auto v = cuda::load_rows<lanes>(x, at, row, rows, channels);
-    cuda::RowBatch<T, lanes> more{};
-    if (addend) more = cuda::load_rows<lanes>(addend, at, row, rows, channels);
-    for (int u = 0; u < row_batch; ++u)
-      for (int j = 0; j < lanes; ++j) {
-        const compute_t<T> sum = v(u, j) * k.scale[j] + k.shift[j] + more(u, j);
-        v.rows[u].values[j] = static_cast<T>(relu && sum < 0 ? 0 : sum);
-      }
-    cuda::store_rows(y, at, row, rows, channels, v);
+  for (std::int64_t row = at.row; row < rows; row += at.step) {
+    auto v = load<lanes>(x + row * channels + at.channel);
+    Numbers<compute_t<T>, lanes> more{};
+    if (addend) more = load<lanes>(addend + row * channels + at.channel);
+    for (int j = 0; j < lanes; ++j) {
+      v[j] = v[j] * k.scale[j] + k.shift[j] + more[j];
+      if (relu && v[j] < 0) v[j] = 0;
+    }
+    store<lanes>(y + row * channels + at.channel, v);
   }
 }
 
@@ -274,16 +273,14 @@ __global__ void grad_of_normalise(std::int64_t rows, std::int64_t channels, cons
   const ChannelPlace at(lanes);
   if (at.channel >= channels) return;
   const GradCoefficients<compute_t<T>, lanes> k(affine, sums, at.channel);
-  for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
-    const auto v = cuda::load_rows<lanes>(x, at, row, rows, channels);
-    auto grad = cuda::load_rows<lanes>(grad_y, at, row, rows, channels);
-    for (int u = 0; u < row_batch; ++u)
-      for (int j = 0; j < lanes; ++j) {
-        using C = compute_t<T>;
-        const C x_uj = v(u, j), g = relu && !(x_uj * k.scale[j] + k.shift[j] > 0) ? C{} : grad(u, j);
-        grad.rows[u].values[j] = static_cast<T>(g * k.scale[j] + (x_uj * k.slope[j] + k.offset[j]));
-      }
-    cuda::store_rows(grad_x, at, row, rows, channels, grad);
+  for (std::int64_t row = at.row; row < rows; row += at.step) {
+    const auto v = load<lanes>(x + row * channels + at.channel);
+    auto grad = load<lanes>(grad_y + row * channels + at.channel);
+    for (int j = 0; j < lanes; ++j) {
+      if (relu && !(v[j] * k.scale[j] + k.shift[j] > 0)) grad[j] = 0;
+      grad[j] = grad[j] * k.scale[j] + (v[j] * k.slope[j] + k.offset[j]);
+    }
+    store<lanes>(grad_x + row * channels + at.channel, grad);
   }
 }
 

@@ -114,8 +114,16 @@ __device__ Whole merge_stored(const State* states, unsigned count, const TreeOut
   const unsigned slices = blockDim.x * blockDim.y / at.width, slice = thread / at.width;
   const std::int64_t output = at.first + thread % at.width;
   Whole whole;
-  if (slice < slices && output < at.outputs)
-    for (unsigned i = slice; i < count; i += slices) whole.merge(states[i * at.outputs + output]);
+  if (slice < slices && output < at.outputs) {
+    constexpr unsigned at_once = 4;  // loads that are on their way together
+    for (unsigned first = slice; first < count; first += at_once * slices) {
+      State some[at_once];
+      for (unsigned u = 0; u < at_once; ++u)
+        if (const unsigned i = first + u * slices; i < count) some[u] = states[i * at.outputs + output];
+      for (unsigned u = 0; u < at_once; ++u)
+        if (first + u * slices < count) whole.merge(some[u]);
+    }
+  }
   merge_across(whole, at.width);
   return whole;
 }

@@ -12,6 +12,7 @@
 #include <cudnn.h>
 
 #include <array>
+#include <chrono>
 #include <limits>
 #include <mutex>
 #include <sstream>
@@ -297,6 +298,7 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
     p.algorithms.resize(most_timed);
   }
   const std::vector<Algorithm> untimed = p.algorithms;
+  const auto begin = std::chrono::steady_clock::now();
   std::string lines;
   const auto dropped = [&](const Algorithm& algorithm, const std::string& problem) {
     p.problem = problem;
@@ -321,7 +323,8 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
   if (!logged.empty()) {
     for (std::size_t i = 0; i < times.size(); ++i)
       lines += "\n  " + words_for(p.algorithms[i]) + ": " + std::to_string(1000 * times[i]) + " us";
-    log_plan(logged + lines);
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
+    log_plan(logged + ", chosen in " + std::to_string(taken.count()) + " ms" + lines);
   }
   if (p.algorithms.empty()) p.algorithms = untimed;  // the convolution itself will say why none works
   p.algorithms.insert(p.algorithms.end(), rest.begin(), rest.end());

@@ -11,7 +11,9 @@ namespace {
 // Sums that stay in registers want loops of a known length unrolled.
 #ifdef __CUDACC__
 #define TANDEM_UNROLL _Pragma("unroll")
+#define TANDEM_UNROLL_4 _Pragma("unroll 4")
 #else
+#define TANDEM_UNROLL_4
 #define TANDEM_UNROLL
 #endif
 
@@ -79,18 +81,37 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-constexpr int tile_floats = 10240;  // 40 KiB of shared memory
+constexpr int tile_floats = 11264;  // 44 KiB of shared memory
 // More products than these are faster on the tensor cores. A large GPU adds them up in about 20 us.
 constexpr std::int64_t most_products = std::int64_t{1} << 29;
 constexpr std::int64_t most_bytes_of_parts = std::int64_t{64} << 20;
 
 // A thread takes one channel of x and two of y, and every `slices`th row of a band of rows of an image. Its sums stay
-// in registers while a window of x moves along a row.
+// in registers while a window of x moves along a row, k columns at a time. The rows of both images are in shared
+// memory, with zeros around x, and behind each row of y as far as the last k columns reach.
 struct Bands {
-  int rows, bands;  // rows of y in a band, bands of an image
-  int pitch;        // floats between two rows of x in shared memory: odd, so that threads of several rows do not collide
+  int rows, bands;            // rows of y in a band, bands of an image
+  int columns;                // of a row of y, a multiple of k
+  int pitch, grad_pitch;      // floats from one row to the next: so that threads of several rows use different banks
   int pairs, slices;
+  TANDEM_HOST_DEVICE int floats_of_x(int k) const { return ((rows + k - 1) * pitch + 1) / 2 * 2; }
+  int floats(int k) const { return floats_of_x(k) + rows * grad_pitch; }
 };
+
+// The rows of x that `rows` rows of y from `first` on see, to shared memory.
+template <class T, int lanes>
+__device__ void load_band(const Sizes& s, const Bands& by, int k, int padding, int first, int rows, const T* x,
+                          float* tile) {
+  const int packs = s.channels / lanes, line = (by.columns + k - 1) * packs;
+  TANDEM_UNROLL_4  // so that several loads are on their way
+  for (int i = static_cast<int>(threadIdx.x); i < (rows + k - 1) * line; i += static_cast<int>(blockDim.x)) {
+    const int row = i / line, at = i % line, h = first + row - padding, w = at / packs - padding;
+    Numbers<float, lanes> pack{};
+    if (h >= 0 && h < s.height && w >= 0 && w < s.width)
+      pack = load<lanes>(x + (h * s.width + w) * s.channels + at % packs * lanes);
+    for (int j = 0; j < lanes; ++j) tile[row * by.pitch + at * lanes + j] = pack[j];
+  }
+}
 
 template <class T, int k>
 __global__ void __launch_bounds__(threads)
@@ -98,40 +119,47 @@ __global__ void __launch_bounds__(threads)
   TANDEM_SHARED(tile, tile_floats, float);
   const int image = static_cast<int>(blockIdx.x) / by.bands;
   const int first = static_cast<int>(blockIdx.x) % by.bands * by.rows;
-  const int rows = by.rows < s.out_height - first ? by.rows : s.out_height - first, line = (s.out_width + k - 1) * s.channels;
-  for (int i = static_cast<int>(threadIdx.x); i < (rows + k - 1) * line; i += static_cast<int>(blockDim.x)) {
-    const int h = first + i / line - padding, w = i % line / s.channels - padding;
-    const bool exists = h >= 0 && h < s.height && w >= 0 && w < s.width;
-    const std::int64_t at = (static_cast<std::int64_t>(image) * s.height + h) * s.width + w;
-    tile[i / line * by.pitch + i % line] =
-        exists ? static_cast<float>(x[at * s.channels + i % s.channels]) : 0.0f;
+  const int rows = by.rows < s.out_height - first ? by.rows : s.out_height - first;
+  float* const grads = tile + by.floats_of_x(k);
+  const T* const in = x + static_cast<std::int64_t>(image) * s.height * s.width * s.channels;
+  if (s.channels % 4 == 0) load_band<T, 4>(s, by, k, padding, first, rows, in, tile);
+  else load_band<T, 1>(s, by, k, padding, first, rows, in, tile);
+  const T* const grad = grad_y + (static_cast<std::int64_t>(image) * s.out_height + first) * s.out_width * s.out_channels;
+  const int grad_packs = by.columns * s.out_channels / 4;
+  TANDEM_UNROLL_4  // so that several loads are on their way
+  for (int i = static_cast<int>(threadIdx.x); i < rows * grad_packs; i += static_cast<int>(blockDim.x)) {
+    const int row = i / grad_packs, at = i % grad_packs * 4;
+    Numbers<float, 4> four{};
+    if (at < s.out_width * s.out_channels) four = load<4>(grad + row * s.out_width * s.out_channels + at);
+    for (int j = 0; j < 4; ++j) grads[row * by.grad_pitch + at + j] = four[j];
   }
   __syncthreads();
   const int slice = static_cast<int>(threadIdx.x) / by.pairs, pair = static_cast<int>(threadIdx.x) % by.pairs;
   const int c = pair % s.channels, o = pair / s.channels * 2;
   float sum[2][k][k] = {}, bias[2] = {};
   for (int row = slice; row < rows; row += by.slices) {
-    const T* grad = grad_y + ((static_cast<std::int64_t>(image) * s.out_height + first + row) * s.out_width) *
-                                 s.out_channels + o;
+    const float* const grads_of_row = grads + row * by.grad_pitch + o;
     const float* const pixels = tile + row * by.pitch + c;
     float window[k][k];  // column number w of the row is in window[...][w % k]
+    TANDEM_UNROLL
     for (int a = 0; a < k; ++a)
+      TANDEM_UNROLL
       for (int b = 0; b < k - 1; ++b) window[a][b] = pixels[a * by.pitch + b * s.channels];
-    for (int start = 0; start < s.out_width; start += k) {
-TANDEM_UNROLL
+    for (int start = 0; start < by.columns; start += k) {
+      TANDEM_UNROLL
       for (int u = 0; u < k; ++u) {
-        if (start + u >= s.out_width) break;
-TANDEM_UNROLL
+        TANDEM_UNROLL
         for (int a = 0; a < k; ++a)
           window[a][(u + k - 1) % k] = pixels[a * by.pitch + (start + u + k - 1) * s.channels];
-        const auto two = load<2>(grad + static_cast<std::int64_t>(start + u) * s.out_channels);
-TANDEM_UNROLL
+        const auto two = load<2>(grads_of_row + (start + u) * s.out_channels);
+        TANDEM_UNROLL
         for (int j = 0; j < 2; ++j) {
-          bias[j] += two[j];
-TANDEM_UNROLL
+          const float g = two[j];
+          bias[j] += g;
+          TANDEM_UNROLL
           for (int a = 0; a < k; ++a)
-TANDEM_UNROLL
-            for (int b = 0; b < k; ++b) sum[j][a][b] += two[j] * window[a][(u + b) % k];
+            TANDEM_UNROLL
+            for (int b = 0; b < k; ++b) sum[j][a][b] += g * window[a][(u + b) % k];
         }
       }
     }
@@ -139,11 +167,11 @@ TANDEM_UNROLL
   const int weights = s.out_channels * k * k * s.channels;
   float* const part =
       parts + (static_cast<std::int64_t>(blockIdx.x) * by.slices + slice) * (weights + s.out_channels);
-TANDEM_UNROLL
+  TANDEM_UNROLL
   for (int j = 0; j < 2; ++j) {
-TANDEM_UNROLL
+    TANDEM_UNROLL
     for (int a = 0; a < k; ++a)
-TANDEM_UNROLL
+      TANDEM_UNROLL
       for (int b = 0; b < k; ++b) part[((o + j) * k * k + a * k + b) * s.channels + c] = sum[j][a][b];
     if (c == 0) part[weights + o + j] = bias[j];
   }
@@ -186,14 +214,18 @@ bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window&
   const std::int64_t k = window.kernel.h;
   const bool is_square = window.kernel.w == k && window.padding.h == window.padding.w;
   if (x.dtype() != grad_y.dtype() || !is_square || (k != 3 && k != 5) || window.stride != Extent(1) || window.dilation != Extent(1) ||
-      window.groups != 1 || grad_y.dim(1) % 2 != 0 || x.dim(1) * grad_y.dim(1) > 2 * threads || !fits(x) ||
+      window.groups != 1 || grad_y.dim(1) % 4 != 0 || x.dim(1) * grad_y.dim(1) > 2 * threads || !fits(x) ||
       !fits(grad_y) || grad_y.numel() * x.dim(1) * k * k > most_products || !grad_weight.is_channels_last())
     return false;
   const Sizes s(x, grad_y);
-  const int line = (s.out_width + static_cast<int>(k) - 1) * s.channels;
-  Bands by{0, 0, line | 1, s.channels * s.out_channels / 2, 0};
-  const auto for_all = static_cast<int>((multiprocessors + s.images - 1) / s.images);  // bands that make them all busy
-  by.rows = std::min((s.out_height + for_all - 1) / for_all, tile_floats / by.pitch - static_cast<int>(k) + 1);
+  const auto taps = static_cast<int>(k), for_all = static_cast<int>((multiprocessors + s.images - 1) / s.images);
+  Bands by{};
+  by.columns = (s.out_width + taps - 1) / taps * taps;
+  by.pitch = (by.columns + taps - 1) * s.channels | 1;
+  by.grad_pitch = by.columns * s.out_channels / 32 * 32 + 48;
+  by.pairs = s.channels * s.out_channels / 2;
+  by.rows = (s.out_height + for_all - 1) / for_all;  // so that all multiprocessors are busy
+  while (by.rows > 0 && by.floats(taps) > tile_floats) --by.rows;
   if (by.rows < 1) return false;
   by.bands = (s.out_height + by.rows - 1) / by.rows;
   by.slices = std::min(threads / by.pairs, by.rows);

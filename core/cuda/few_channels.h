@@ -18,7 +18,7 @@ namespace tandem::cuda {
 bool convolve_one_channel(const Array& x, const Array& weight, const Array* bias, const Window& window, const Array& y);
 
 // The gradients of the weight (O, C, K, K), channels last, and of the bias (O): of a window of 3 x 3 or 5 x 5 that
-// moves by 1. C * O is at most 512, and O is even.
+// moves by 1. C * O is at most 512, and 4 divides O.
 bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                               const std::optional<Array>& grad_bias);
 

@@ -179,12 +179,12 @@ void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const
                                      const Array& sums, const Array& total_weight, const Array& grad_loss,
                                      const Array& grad_x) {
   const Rows all(x);
+  const bool by_warps = all.after == 1;  // also where rows are short: threads that each write a row take longer
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    cuda::launch(all.is_for_warps() ? cross_entropy_grad_rows<cuda::ByWarp, C, T>
-                                    : cross_entropy_grad_rows<cuda::ByThread, C, T>,
-                 all.blocks(), dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
+    cuda::launch(by_warps ? cross_entropy_grad_rows<cuda::ByWarp, C, T> : cross_entropy_grad_rows<cuda::ByThread, C, T>,
+                 cuda::blocks_for(all.count() * (by_warps ? 32 : 1), cuda::row_threads), dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
                  static_cast<const T*>(x.raw()), pointer<const C>(sums), pointer<const C>(total_weight),
                  static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
   });

@@ -210,8 +210,8 @@ const ConvolutionCase convolutions[] = {
     {{3, 1, 13, 11}, 32, {.kernel = 5, .padding = 2}},
     {{2, 1, 9, 10}, 16, {.kernel = {3, 4}, .stride = {1, 2}, .padding = {0, 3}, .dilation = {2, 1}}},
     {{2, 3, 40, 31}, 4, {.kernel = 3, .padding = 1}},
-    {{2, 10, 6, 7}, 6, {.kernel = 5}},
-    {{2, 2, 7, 5}, 6, {.kernel = 5, .padding = 4}},
+    {{2, 8, 6, 7}, 4, {.kernel = 5}},
+    {{2, 2, 7, 5}, 12, {.kernel = 5, .padding = 4}},
 };
 
 TEST_P(CudaLinear, AddsTheGradientOfAnInputToAnother) {
