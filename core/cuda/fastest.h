@@ -55,16 +55,23 @@ float milliseconds_of(int repetitions, Work work) {
 
 // Leaves of `candidates` those that work, the fastest first, and returns the milliseconds of each. run(candidate) puts
 // its work into the current stream, and returns false when the candidate does not work after all. A candidate that
-// takes three times as long as the fastest so far runs twice only. Waits for the GPU, so nothing may be recorded
-// meanwhile.
+// takes three times as long as the fastest so far runs twice only, or once where it takes longer than code is loaded.
+// Waits for the GPU, so nothing may be recorded meanwhile.
 template <class Candidate, class Run>
 std::vector<float> sort_by_time(std::vector<Candidate>& candidates, Run run) {
   constexpr int repetitions = 5;
+  constexpr float longest_load = 100;  // milliseconds
   float least = std::numeric_limits<float>::infinity();
   std::vector<std::pair<float, Candidate>> timed;
   for (const Candidate& candidate : candidates) {
-    if (!run(candidate)) continue;  // this run also loads the code
-    float milliseconds = milliseconds_of(1, [&] { run(candidate); });
+    // This run also loads the code, for which the GPU may have to rest: by the host's clock then.
+    TANDEM_CUDA(cudaStreamSynchronize(current_stream()));
+    const auto begin = std::chrono::steady_clock::now();
+    if (!run(candidate)) continue;
+    TANDEM_CUDA(cudaStreamSynchronize(current_stream()));
+    float milliseconds = std::chrono::duration<float, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    if (milliseconds < longest_load || milliseconds < 3 * least)
+      milliseconds = milliseconds_of(1, [&] { run(candidate); });
     if (milliseconds < 3 * least) milliseconds = milliseconds_of(repetitions, [&] { run(candidate); });
     least = std::min(least, milliseconds);
     timed.emplace_back(milliseconds, candidate);
