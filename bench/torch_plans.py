@@ -12,8 +12,9 @@ import time
 
 import torch
 
-LINE = re.compile(r"cuDNN (?P<kind>\w+) (?P<dtype>\w+) (?P<format>\w+) (?P<x>\(.*?\)) x (?P<weight>\(.*?\)) -> (?P<y>\(.*?\)), "
-                  r"stride (?P<stride>.*?), padding (?P<padding>.*?), dilation (?P<dilation>.*?), groups (?P<groups>\d+), chosen in [\d.]+ ms$")
+LINE = re.compile(r"cuDNN (?P<kind>\w+) (?P<dtype>\w+) (?P<format>\w+) (?P<x>\(.*?\)) x (?P<weight>\(.*?\)) "
+                  r"-> (?P<y>\(.*?\)), stride (?P<stride>.*?), padding (?P<padding>.*?), dilation (?P<dilation>.*?), "
+                  r"groups (?P<groups>\d+), chosen in [\d.]+ ms$")
 TIME = re.compile(r"  algorithm (\d+), math (\d)(, adds bias)?, workspace (\d+) KiB: ([\d.]+) us$")
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 

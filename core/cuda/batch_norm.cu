@@ -407,11 +407,13 @@ void CudaBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& 
         x.dim(1),
         [&](auto lanes) {
           constexpr int L = lanes;
-          const GradSumsOfRows<T, L> part{in<T>(x),    in<T>(grad_y),
-                                          k,           fusion.relu,
-                                          last ? in<T>(last->y) : nullptr, last ? out<T>(last->grad) : nullptr};
-          cuda::sum_over_rows<GradSums<C, L>>(x, part,
-                                              WriteGradSums<C>{k.invstd, out<C>(sum_dy), out<C>(sum_dy_xhat)});
+          const GradSumsOfRows<T, L> part{in<T>(x),
+                                          in<T>(grad_y),
+                                          k,
+                                          fusion.relu,
+                                          last ? in<T>(last->y) : nullptr,
+                                          last ? out<T>(last->grad) : nullptr};
+          cuda::sum_over_rows<GradSums<C, L>>(x, part, WriteGradSums<C>{k.invstd, out<C>(sum_dy), out<C>(sum_dy_xhat)});
         },
         x, grad_y, last ? last->y : x, last ? last->grad : x);
   });

@@ -82,10 +82,9 @@ void sum_pixels(const Array& grad_y, const Array& sums, const std::optional<Wide
 }
 
 void sum_parts(const Array& parts, const Array& grad_weight, const std::optional<Array>& grad_bias) {
-  const WriteWeightAndBias write{
-      {grad_weight.raw(), grad_weight.dtype()},
-      {grad_bias ? grad_bias->raw() : nullptr, grad_bias ? grad_bias->dtype() : DType::f32},
-      grad_weight.numel()};
+  const WriteWeightAndBias write{{grad_weight.raw(), grad_weight.dtype()},
+                                 {grad_bias ? grad_bias->raw() : nullptr, grad_bias ? grad_bias->dtype() : DType::f32},
+                                 grad_weight.numel()};
   with_lanes<float>(
       parts.dim(1),
       [&](auto lanes) {

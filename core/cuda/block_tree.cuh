@@ -1,8 +1,8 @@
 // How the blocks of a kernel merge what each of them has found, without a second kernel and without one thread that
 // merges all of it. The blocks are divided into groups, about as many groups as a group has blocks. The last block of a
 // group to finish merges the states of its group. The last group to finish merges the states of the groups. Of n blocks
-// nobody merges more than about sqrt(n) states, or than a few dozen, and all threads of a block take part. Who merges what, and in which
-// order, does not depend on which block is last, so the result is the same each time.
+// nobody merges more than about sqrt(n) states, or than a few dozen, and all threads of a block take part. Who merges
+// what, and in which order, does not depend on which block is last, so the result is the same each time.
 //
 // What is merged is a State. It begins as nothing, and merge(other) adds what another state has.
 #pragma once

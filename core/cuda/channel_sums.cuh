@@ -10,7 +10,6 @@
 
 namespace tandem::cuda {
 
-
 // Small work of another kind, done by blocks of their own beside those that sum, so that it needs no kernel. It is for
 // `numbers` numbers. Block number i of n calls beside(i, n).
 struct NothingBeside {

@@ -92,8 +92,7 @@ __device__ RowBatch<T, lanes> load_rows(const T* from, const ChannelPlace& at, s
   RowBatch<T, lanes> batch{};
   for (int u = 0; u < row_batch; ++u)
     if (row + u * at.step < rows)
-      batch.rows[u] =
-          *reinterpret_cast<const Pack<T, lanes>*>(from + (row + u * at.step) * channels + at.channel);
+      batch.rows[u] = *reinterpret_cast<const Pack<T, lanes>*>(from + (row + u * at.step) * channels + at.channel);
   return batch;
 }
 template <int lanes, class T>

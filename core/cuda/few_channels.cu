@@ -90,9 +90,9 @@ constexpr std::int64_t most_bytes_of_parts = std::int64_t{64} << 20;
 // in registers while a window of x moves along a row, k columns at a time. The rows of both images are in shared
 // memory, with zeros around x, and behind each row of y as far as the last k columns reach.
 struct Bands {
-  int rows, bands;            // rows of y in a band, bands of an image
-  int columns;                // of a row of y, a multiple of k
-  int pitch, grad_pitch;      // floats from one row to the next: so that threads of several rows use different banks
+  int rows, bands;        // rows of y in a band, bands of an image
+  int columns;            // of a row of y, a multiple of k
+  int pitch, grad_pitch;  // floats from one row to the next: so that threads of several rows use different banks
   int pairs, slices;
   TANDEM_HOST_DEVICE int floats_of_x(int k) const { return ((rows + k - 1) * pitch + 1) / 2 * 2; }
   int floats(int k) const { return floats_of_x(k) + rows * grad_pitch; }
@@ -104,7 +104,7 @@ __device__ void load_band(const Sizes& s, const Bands& by, int k, int padding, i
                           float* tile) {
   const int packs = s.channels / lanes, line = (by.columns + k - 1) * packs;
   TANDEM_UNROLL_4  // so that several loads are on their way
-  for (int i = static_cast<int>(threadIdx.x); i < (rows + k - 1) * line; i += static_cast<int>(blockDim.x)) {
+      for (int i = static_cast<int>(threadIdx.x); i < (rows + k - 1) * line; i += static_cast<int>(blockDim.x)) {
     const int row = i / line, at = i % line, h = first + row - padding, w = at / packs - padding;
     Numbers<float, lanes> pack{};
     if (h >= 0 && h < s.height && w >= 0 && w < s.width)
@@ -124,10 +124,11 @@ __global__ void __launch_bounds__(threads)
   const T* const in = x + static_cast<std::int64_t>(image) * s.height * s.width * s.channels;
   if (s.channels % 4 == 0) load_band<T, 4>(s, by, k, padding, first, rows, in, tile);
   else load_band<T, 1>(s, by, k, padding, first, rows, in, tile);
-  const T* const grad = grad_y + (static_cast<std::int64_t>(image) * s.out_height + first) * s.out_width * s.out_channels;
+  const T* const grad =
+      grad_y + (static_cast<std::int64_t>(image) * s.out_height + first) * s.out_width * s.out_channels;
   const int grad_packs = by.columns * s.out_channels / 4;
   TANDEM_UNROLL_4  // so that several loads are on their way
-  for (int i = static_cast<int>(threadIdx.x); i < rows * grad_packs; i += static_cast<int>(blockDim.x)) {
+      for (int i = static_cast<int>(threadIdx.x); i < rows * grad_packs; i += static_cast<int>(blockDim.x)) {
     const int row = i / grad_packs, at = i % grad_packs * 4;
     Numbers<float, 4> four{};
     if (at < s.out_width * s.out_channels) four = load<4>(grad + row * s.out_width * s.out_channels + at);
@@ -142,9 +143,8 @@ __global__ void __launch_bounds__(threads)
     const float* const pixels = tile + row * by.pitch + c;
     float window[k][k];  // column number w of the row is in window[...][w % k]
     TANDEM_UNROLL
-    for (int a = 0; a < k; ++a)
-      TANDEM_UNROLL
-      for (int b = 0; b < k - 1; ++b) window[a][b] = pixels[a * by.pitch + b * s.channels];
+    for (int a = 0; a < k; ++a) TANDEM_UNROLL
+    for (int b = 0; b < k - 1; ++b) window[a][b] = pixels[a * by.pitch + b * s.channels];
     for (int start = 0; start < by.columns; start += k) {
       TANDEM_UNROLL
       for (int u = 0; u < k; ++u) {
@@ -157,22 +157,19 @@ __global__ void __launch_bounds__(threads)
           const float g = two[j];
           bias[j] += g;
           TANDEM_UNROLL
-          for (int a = 0; a < k; ++a)
-            TANDEM_UNROLL
-            for (int b = 0; b < k; ++b) sum[j][a][b] += g * window[a][(u + b) % k];
+          for (int a = 0; a < k; ++a) TANDEM_UNROLL
+          for (int b = 0; b < k; ++b) sum[j][a][b] += g * window[a][(u + b) % k];
         }
       }
     }
   }
   const int weights = s.out_channels * k * k * s.channels;
-  float* const part =
-      parts + (static_cast<std::int64_t>(blockIdx.x) * by.slices + slice) * (weights + s.out_channels);
+  float* const part = parts + (static_cast<std::int64_t>(blockIdx.x) * by.slices + slice) * (weights + s.out_channels);
   TANDEM_UNROLL
   for (int j = 0; j < 2; ++j) {
     TANDEM_UNROLL
-    for (int a = 0; a < k; ++a)
-      TANDEM_UNROLL
-      for (int b = 0; b < k; ++b) part[((o + j) * k * k + a * k + b) * s.channels + c] = sum[j][a][b];
+    for (int a = 0; a < k; ++a) TANDEM_UNROLL
+    for (int b = 0; b < k; ++b) part[((o + j) * k * k + a * k + b) * s.channels + c] = sum[j][a][b];
     if (c == 0) part[weights + o + j] = bias[j];
   }
 }
@@ -213,9 +210,10 @@ bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window&
                               const std::optional<Array>& grad_bias) {
   const std::int64_t k = window.kernel.h;
   const bool is_square = window.kernel.w == k && window.padding.h == window.padding.w;
-  if (x.dtype() != grad_y.dtype() || !is_square || (k != 3 && k != 5) || window.stride != Extent(1) || window.dilation != Extent(1) ||
-      window.groups != 1 || grad_y.dim(1) % 4 != 0 || x.dim(1) * grad_y.dim(1) > 2 * threads || !fits(x) ||
-      !fits(grad_y) || grad_y.numel() * x.dim(1) * k * k > most_products || !grad_weight.is_channels_last())
+  if (x.dtype() != grad_y.dtype() || !is_square || (k != 3 && k != 5) || window.stride != Extent(1) ||
+      window.dilation != Extent(1) || window.groups != 1 || grad_y.dim(1) % 4 != 0 ||
+      x.dim(1) * grad_y.dim(1) > 2 * threads || !fits(x) || !fits(grad_y) ||
+      grad_y.numel() * x.dim(1) * k * k > most_products || !grad_weight.is_channels_last())
     return false;
   const Sizes s(x, grad_y);
   const auto taps = static_cast<int>(k), for_all = static_cast<int>((multiprocessors + s.images - 1) / s.images);

@@ -17,7 +17,9 @@ namespace tandem::cuda {
 inline constexpr int loop_threads = 256;
 
 template <class T, int n>
-struct alignas(!std::has_single_bit(sizeof(T) * n) ? sizeof(T) : sizeof(T) * n < 16 ? sizeof(T) * n : 16) Pack {
+struct alignas(!std::has_single_bit(sizeof(T) * n) ? sizeof(T)
+               : sizeof(T) * n < 16                ? sizeof(T) * n
+                                                   : 16) Pack {
   T values[n];
 };
 

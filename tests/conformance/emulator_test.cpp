@@ -1,6 +1,7 @@
 // The emulated GPU is as strict as a real one: what would go wrong there at some time goes wrong here each time.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/backend.h>
+#include <tandem/core/cuda/event.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/ops.h>
 
@@ -64,6 +65,13 @@ TEST_F(EmulatorDeathTest, TheHostCanNotTouchTheMemoryOfTheGpu) {
   synchronize(gpu);
   EXPECT_DEATH(static_cast<void>(*static_cast<volatile float*>(x.raw())), "code on the host touches");
   EXPECT_DEATH(numbers_of(x)[0] = 1, "code on the host touches");
+}
+
+TEST_F(EmulatorDeathTest, ATimeDoesNotBeginInAnIdleStream) {
+  backend(gpu);
+  const cuda::CudaEvent event(true);
+  synchronize(gpu);
+  EXPECT_DEATH(TANDEM_CUDA(cudaEventRecord(event, cuda::current_stream())), "a timing event in an idle stream");
 }
 
 TEST_F(EmulatorDeathTest, AKernelCanNotLeaveItsBlockOfMemory) {

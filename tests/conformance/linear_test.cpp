@@ -185,8 +185,8 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
   const auto wide = [&](const Array& a) { return a.to(dtype).to(DType::f64); };
   const Array taps = wide(weight), y = ops::conv2d(wide(x), taps, wide(bias), window).to(dtype);
   expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
-  expect_same(ops::conv2d(wide(x), taps, {}, window).to(dtype),
-              ops::conv2d(x.to(cuda), weight.to(cuda), {}, window), terms);
+  expect_same(ops::conv2d(wide(x), taps, {}, window).to(dtype), ops::conv2d(x.to(cuda), weight.to(cuda), {}, window),
+              terms);
 
   const Array grad_y = numbers(y.shape(), dtype, 4).channels_last();
   expect_same(ops::conv2d_grad_input(wide(grad_y), taps, window, shape).to(dtype),
