@@ -38,7 +38,9 @@ std::vector<std::string> recorded_step(const char* dtype) {
   TrainingOptions options("mnist_step_test", "");
   options.batch_size = batch;
   options.epochs = 1;
-  const std::vector<const char*> arguments{"mnist_step_test", "--quiet", "--device", "cuda", "--dtype", dtype};
+  // Deterministic, because the algorithms of convolutions are not timed then: times of an emulated GPU mean nothing.
+  const std::vector<const char*> arguments{"mnist_step_test", "--quiet", "--device",       "cuda",
+                                           "--dtype",         dtype,     "--deterministic"};
   manual_seed(1);
   nn::models::MnistNet model;
   std::vector<std::string> work;

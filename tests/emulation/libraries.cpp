@@ -1,49 +1,51 @@
-// Emulates cuBLAS and cuDNN with the CPU's operations. The arguments are read as those libraries read them.
 #include "libraries.h"
-#include "streams.h"
-#include "work_log.h"
 
-#include <tandem/core/cuda/cublas.h>
-#include <tandem/core/cuda/cudnn.h>
-#include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/math_mode.h>
-#include <tandem/core/ops.h>
+#include <tandem/core/backend/device_graph.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "device_memory.h"
+#include "streams.h"
+#include "work_log.h"
+
 namespace emulation {
+
+using tandem::Array;
 
 Libraries& libraries() {
   static Libraries instance;
   return instance;
 }
 
-}  // namespace emulation
-
-namespace tandem::cuda {
-
-namespace {
-
-// The matrix that cuBLAS sees in the memory of `a` when it is described by `m`.
-Array read_as(const Array& a, const ColumnMajor& m) {
-  const Array stored(a.storage(), {m.rows, m.columns}, {1, m.leading}, a.offset(), a.dtype());
-  return m.transposed ? stored.transpose(0, 1) : stored;
+void check_context(const char* call) {
+  if (!has_context()) die("%s in a thread that has called no cudaSetDevice: there may be no context", call);
 }
 
-// The array `a` as the CPU's operations take it. The result keeps no memory alive, like a pointer, because a recorded
-// graph may hold it.
-Array on_host(const Array& a) {
-  const auto memory = std::make_shared<Storage>(a.storage()->data(), a.storage()->bytes(), Device{}, [] {});
-  return Array(memory, a.shape(), a.strides(), a.offset(), a.dtype());
+void check_not_recorded(const char* call) {
+  if (tandem::is_recording_graph()) die("%s while a graph is recorded: use the library once before", call);
 }
 
-void in_stream(std::function<void()> work) { emulation::submit_work(current_stream(), std::move(work)); }
+void check_memory(const char* call, const char* name, const void* memory, std::size_t alignment) {
+  if (place_of(memory) != Place::gpu) die("%s: %s, at %p, is not in a GPU's memory", call, name, memory);
+  if (reinterpret_cast<std::uintptr_t>(memory) % alignment != 0)
+    die("%s: %s, at %p, is not aligned to %zu bytes", call, name, memory, alignment);
+}
 
-// The numbers of `a`, which is f32, as the tensor cores read them in TF32: with 10 bits of mantissa.
+Array numbers_at(const void* memory, tandem::DType dtype, const tandem::Shape& shape, const tandem::Strides& strides) {
+  std::int64_t last = 0;
+  for (int i = 0; i < shape.ndim(); ++i) last += (shape[i] - 1) * strides[i];
+  const std::size_t bytes = static_cast<std::size_t>(last + 1) * tandem::size_of(dtype);
+  const auto storage = std::make_shared<tandem::Storage>(const_cast<void*>(memory), bytes, tandem::Device{}, [] {});
+  return Array(storage, shape, strides, 0, dtype);
+}
+
 Array as_tf32(const Array& a) {
   const auto values = a.to_vector<float>();
   std::vector<float> rounded;
@@ -54,96 +56,31 @@ Array as_tf32(const Array& a) {
   return Array::from(rounded, a.shape());
 }
 
-void expect_aligned(const Array& a) {
-  TANDEM_CHECK(alignment_of(a.raw()) >= 16, "emulated library: ", a.raw(), " is not aligned to 16 bytes");
+Array as_a_library(const Array& exact) {
+  static const char* const given = std::getenv("TANDEM_EMULATED_NOISE");
+  if (!given || exact.dtype() == tandem::DType::f64) return exact;
+  static const std::uint64_t seed = std::strtoull(given, nullptr, 10);
+  const double most = std::ldexp(1, exact.dtype() == tandem::DType::f32   ? -22
+                                    : exact.dtype() == tandem::DType::f16 ? -12
+                                                                          : -9);
+  auto values = exact.to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    // The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+    std::uint64_t bits = std::bit_cast<std::uint64_t>(values[i]) + (seed * 1000003 + i) * 0x9e3779b97f4a7c15u;
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+    values[i] *= 1 + most * (std::ldexp(static_cast<double>((bits ^ bits >> 31) >> 11), -52) - 1);
+  }
+  return Array::from(values, exact.shape()).to(exact.dtype());
 }
 
-}  // namespace
-
-bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
-  const bool widens = y.dtype() == DType::f32 && size_of(a.dtype()) == 2;
-  TANDEM_CHECK(a.dim(-1) > 0 && (a.dtype() == y.dtype() || widens) && b.dtype() == a.dtype() && is_floating(y.dtype()),
-               "emulated cuBLAS: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape());
-  const bool adds = bias && emulation::libraries().add_bias;
-  if (adds) {
-    expect_aligned(*bias);
-    TANDEM_CHECK(bias->dtype() == y.dtype() && bias->is_contiguous(), "emulated cuBLAS: bias does not fit");
-  }
-  const Array added = adds ? on_host(*bias) : Array();
-  const std::int64_t batch = y.ndim() == 3 ? y.dim(0) : 1;
-  TANDEM_CHECK(batch <= 65535, "emulated cuBLAS: a batch of ", batch);
-  for (std::int64_t i = 0; i < batch; ++i) {
-    const auto matrix = [&](const Array& m) { return m.ndim() == 3 ? m.select(0, i) : m; };
-    const Array left = on_host(read_as(matrix(b), *transpose_of(b)));
-    const Array right = on_host(read_as(matrix(a), *transpose_of(a)));
-    const Array out = on_host(read_as(matrix(y), {y.dim(-1), y.dim(-2), y.dim(-1), false}));
-    emulation::note_work(current_stream(), "cuBLAS");
-    const bool tf32 = math_mode().tf32_matmul && a.dtype() == DType::f32;
-    in_stream([=] {
-      Array product = tf32     ? ops::matmul(as_tf32(left), as_tf32(right))
-                      : widens ? ops::matmul(left.to(DType::f32), right.to(DType::f32))
-                               : ops::matmul(left, right);  // y'
-      if (added.defined()) product = ops::zip(functors::Add{}, product, added.reshape({product.dim(0), 1}));
-      Array(out).copy_from(product);
-    });
-  }
-  return !bias || adds;
-}
-
-bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) {
-  if (!emulation::libraries().sum_rows || a.dtype() == DType::f64) return false;
-  expect_aligned(row_sums);
-  TANDEM_CHECK(row_sums.dtype() == y.dtype() && row_sums.is_contiguous() && row_sums.shape() == Shape{a.dim(0)},
-               "emulated cuBLAS: row_sums does not fit");
-  multiply(a, b, nullptr, y);
-  // The rows of a are the columns of the matrix B that cuBLAS sees.
-  const Array columns = on_host(read_as(a, *transpose_of(a))), sums = on_host(row_sums);
-  in_stream([=] { Array(sums).copy_from(ops::reduce(Reduction::sum, columns.to(DType::f32), {0})); });
-  return true;
-}
-
-ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
-                            const Array* bias, bool adds) {
-  const auto& libraries = emulation::libraries();
-  if (format == ImageFormat::nhwc ? !libraries.channels_last : !libraries.row_major)
-    return {false, false, "emulated cuDNN: not supported"};
-  TANDEM_CHECK(format == ImageFormat::nchw || arrays.x.dtype() != DType::f64, "emulated cuDNN: f64 in channels last");
-  for (const Array* a : {&arrays.x, &arrays.weight, &arrays.y}) {
-    TANDEM_CHECK(a->dtype() == arrays.x.dtype() && is_dense(format, *a), "emulated cuDNN: dtypes or formats differ");
-    expect_aligned(*a);
-  }
-  TANDEM_CHECK(!adds || kind == Convolution::grad_input, "emulated cuDNN: adds to another result than grad_input's");
-  const bool adds_bias = bias && libraries.add_bias;
-  if (kind == Convolution::forward && adds_bias) {
-    expect_aligned(*bias);
-    TANDEM_CHECK(bias->dtype() == arrays.y.dtype() && bias->is_contiguous(), "emulated cuDNN: bias does not fit");
-  }
-  emulation::note_work(current_stream(), "cuDNN");
-  const Array x = on_host(arrays.x), weight = on_host(arrays.weight), y = on_host(arrays.y);
-  const auto added = adds_bias ? std::optional(on_host(*bias)) : std::nullopt;
-  const bool tf32 = math_mode().tf32_conv && x.dtype() == DType::f32;
-  in_stream([=] {
-    const auto read = [&](const Array& a) { return tf32 ? as_tf32(a) : a; };
-    // Writes results into the memory that was given. The strides are those of the format: the strides of a view do not
-    // tell the order of memory where a dimension has size 1.
-    const auto write = [&](const Array& to, const Array& result) {
-      Array(to.storage(), to.shape(), dense_strides(format, to.shape()), to.offset(), to.dtype()).copy_from(result);
-    };
-    switch (kind) {
-      case Convolution::forward: write(y, ops::conv2d(read(x), read(weight), added, window)); break;
-      case Convolution::grad_input: {
-        const Array result = ops::conv2d_grad_input(read(y), read(weight), window, x.shape());
-        Array to = x;
-        if (adds) ops::add_(to, result);
-        else write(x, result);
-        break;
-      }
-      case Convolution::grad_weight:
-        write(weight, ops::conv2d_grad_weight(read(x), read(y), window, weight.dim(0), false, weight.dtype()).weight);
-        break;
-    }
+void submit_library_work(cudaStream_t stream, const char* library, void* workspace, std::size_t bytes,
+                         std::function<void()> work) {
+  note_work(stream, library);
+  submit_work(stream, [workspace, bytes, work = std::move(work)] {
+    if (bytes > 0) std::memset(workspace, 0xff, bytes);
+    work();
   });
-  return {true, adds_bias, ""};
 }
 
-}  // namespace tandem::cuda
+}  // namespace emulation

@@ -1,5 +1,13 @@
-// What the emulated cuBLAS and cuDNN can do. A test forbids a part of it, to see what the back-end does instead.
+// What the emulated cuBLASLt and cuDNN can do, and what they share. A test forbids a part of what they can, to see what
+// the back-end does instead.
 #pragma once
+
+#include <tandem/core/array/array.h>
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
 
 namespace emulation {
 
@@ -10,5 +18,29 @@ struct Libraries {
   bool row_major = true;
 };
 Libraries& libraries();
+
+// These end the process where a call would fail on a real GPU, or might:
+// a thread that has not chosen a GPU calls a library, which may then find no context;
+void check_context(const char* call);
+// a library's handle is made while a graph is recorded, which allocates, and may load code;
+void check_not_recorded(const char* call);
+// a library gets memory that is not a GPU's, or that is not aligned as it was promised.
+void check_memory(const char* call, const char* name, const void* memory, std::size_t alignment);
+
+// Numbers in a GPU's memory as the CPU's operations take them. The Array keeps no memory alive, as a pointer would not.
+tandem::Array numbers_at(const void* memory, tandem::DType dtype, const tandem::Shape& shape,
+                         const tandem::Strides& strides);
+// The numbers of `a`, which is f32, as the tensor cores read them in TF32: with 10 bits of mantissa.
+tandem::Array as_tf32(const tandem::Array& a);
+
+// What a library of a GPU gives instead of `exact`, the CPU's result: it adds in another order. Where the environment
+// variable TANDEM_EMULATED_NOISE is a number, the result is off by up to 2^-22 of itself in f32, 2^-12 in f16 and 2^-9
+// in bf16. That depends on the number, the place and the value alone: the same call gives the same bits again.
+tandem::Array as_a_library(const tandem::Array& exact);
+
+// Puts a library's work into a stream. Before it, the workspace is filled: it must still be there, and must be nobody
+// else's.
+void submit_library_work(cudaStream_t stream, const char* library, void* workspace, std::size_t bytes,
+                         std::function<void()> work);
 
 }  // namespace emulation

@@ -9,6 +9,7 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int device_of_thread = 0;
+thread_local bool thread_has_context = false;
 
 // Begins a piece of work once, and says whether it is done.
 std::function<bool()> begin_and_wait(Start start) {
@@ -52,6 +53,7 @@ bool is_captured(cudaStream_t stream) {
 
 cudaError_t failed(cudaError_t error) { return last_error = error; }
 int current_device() { return device_of_thread; }
+bool has_context() { return thread_has_context; }
 
 }  // namespace emulation
 
@@ -66,6 +68,7 @@ cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= driver().devices) return failed(cudaErrorInvalidDevice);
   if (driver().is_lost) return failed(cudaErrorIllegalAddress);
   device_of_thread = device;
+  thread_has_context = true;
   return cudaSuccess;
 }
 

@@ -43,6 +43,8 @@ cudaError_t failed(cudaError_t error);
 // Notes a call of the driver in the log. Fails where a test wants that.
 cudaError_t log_call(const std::string& call);
 int current_device();
+// Whether this thread has chosen a GPU.
+bool has_context();
 // Calls that a capture forbids, to the thread that captures or to all: cudaSuccess where it may go on.
 cudaError_t check_captures();
 
