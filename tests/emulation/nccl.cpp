@@ -33,7 +33,8 @@ struct Member {
   std::shared_ptr<World> world;
   int rank = 0;
   bool is_blocking = true;
-  bool has_ended = false;
+  bool has_ended = false;  // or was revoked
+  int callers = 0;         // threads that are in a call that may wait
   bool has_issued = false;
   bool is_busy = false;  // a communicator that does not block says once after each call that it is busy
   std::uint64_t collectives = 0, splits = 0;
@@ -134,6 +135,18 @@ using namespace emulation;
 
 namespace {
 
+// While one lives, a thread is in a call of a communicator. The caller holds nccl_mutex, here and when it is released.
+class InCall {
+ public:
+  explicit InCall(Member& member) : member_(member) { ++member_.callers; }
+  ~InCall() { --member_.callers; }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  Member& member_;
+};
+
 // What a call of a communicator returns when it went well.
 ncclResult_t begun(const Member& member) { return member.is_blocking ? ncclSuccess : ncclInProgress; }
 
@@ -146,6 +159,7 @@ ncclResult_t flush() {
   const cudaStream_t stream = calls.front().stream;
   {
     std::unique_lock lock(nccl_mutex);
+    const InCall call(*member);
     member->is_busy = !member->is_blocking;
     if (!member->is_blocking) ++state.threads_started;
     if (!std::exchange(member->has_issued, true)) ++member->world->connected;
@@ -242,23 +256,29 @@ void wait_for_graphs(const Member& member, const char* call) {
   }
 }
 
+// Nothing of the communicator waits any more. The caller holds nccl_mutex.
+void stop(const std::shared_ptr<Member>& member) {
+  World& world = *member->world;
+  for (auto& [number, collective] : world.collectives) collective.parts.erase(member->rank);
+  for (auto* messages : {&world.sends, &world.receives}) {
+    for (auto& [ends, parts] : *messages)
+      std::erase_if(parts, [&](const Part& part) { return part.member == member.get(); });
+  }
+  member->has_ended = true;
+  member->hand_over();
+  for (const auto& completion : member->issued) {
+    while (!is_done(completion)) complete(*completion);
+  }
+  arrivals.notify_all();
+}
+
 void end(ncclComm_t communicator, const char* call) {
   const auto member = communicator->member;
   {
     const std::lock_guard lock(nccl_mutex);
     state.log.push_back(call);
-    World& world = *member->world;
-    for (auto& [number, collective] : world.collectives) collective.parts.erase(member->rank);
-    for (auto* messages : {&world.sends, &world.receives}) {
-      for (auto& [ends, parts] : *messages)
-        std::erase_if(parts, [&](const Part& part) { return part.member == member.get(); });
-    }
-    member->has_ended = true;
-    member->hand_over();
-    for (const auto& completion : member->issued) {
-      while (!is_done(completion)) complete(*completion);
-    }
-    arrivals.notify_all();
+    if (member->callers > 0) die("%s frees a communicator while another thread is in a call of it", call);
+    stop(member);
   }
   wait_for_graphs(*member, call);
   delete communicator;
@@ -338,6 +358,12 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* co
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   wait_for_graphs(*communicator->member, "ncclCommFinalize");
   return begun(*communicator->member);
+}
+ncclResult_t ncclCommRevoke(ncclComm_t communicator, int flags) {
+  const std::lock_guard lock(nccl_mutex);
+  if (flags != NCCL_REVOKE_DEFAULT) die("ncclCommRevoke: flags must be 0");
+  stop(communicator->member);
+  return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
   end(communicator, "destroy");

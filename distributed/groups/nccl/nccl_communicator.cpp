@@ -74,6 +74,7 @@ void NcclCommunicator::become_blocking([[maybe_unused]] int rank, [[maybe_unused
   close(keep_waiting);
   const std::lock_guard lock(mutex_);
   communicator_ = std::exchange(blocking, nullptr);
+  blocks_ = true;
 #endif
 }
 
@@ -144,7 +145,10 @@ void NcclCommunicator::forget([[maybe_unused]] void* handle) noexcept {
 void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   {
     const auto communicator = current("leaving");
-    auto finalized = std::async(std::launch::async, [communicator] { return ncclCommFinalize(communicator); });
+    auto finalized = std::async(std::launch::async, [this, communicator] {
+      const std::lock_guard one_call(calls_);
+      return ncclCommFinalize(communicator);
+    });
     try {
       while (finalized.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) keep_waiting();
     } catch (...) {
@@ -158,9 +162,23 @@ void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   if (communicator_) ncclCommDestroy(std::exchange(communicator_, nullptr));
 }
 
+// Another thread may be in a call that waits for peers, and ncclCommAbort frees what that call uses. Where NCCL has it,
+// the communicator is revoked first: the call then ends, and is waited for.
 void NcclCommunicator::abort() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (communicator_) ncclCommAbort(std::exchange(communicator_, nullptr));
+  ncclComm_t communicator = nullptr;
+  [[maybe_unused]] bool blocks = false;
+  {
+    const std::lock_guard lock(mutex_);
+    communicator = std::exchange(communicator_, nullptr);
+    blocks = blocks_;
+  }
+  if (!communicator) return;
+  std::unique_lock left(calls_, std::defer_lock);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9)
+  if (blocks) ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
+  static_cast<void>(left.try_lock_for(std::chrono::seconds(10)));  // longer only where NCCL hangs, which abort may end
+#endif
+  ncclCommAbort(communicator);
 }
 
 }  // namespace tandem::distributed

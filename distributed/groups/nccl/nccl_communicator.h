@@ -46,9 +46,10 @@ class NcclCommunicator {
   ncclComm_t current(const char* what);
   void await(const char* what, const std::function<void()>& keep_waiting);
 
-  std::mutex calls_;                   // NCCL allows one call at a time, beside abort() and looks at its state
+  std::timed_mutex calls_;             // NCCL allows one call at a time, beside abort() and looks at its state
   std::mutex mutex_;                   // taken after calls_, and never for long
   ncclComm_t communicator_ = nullptr;  // guarded by mutex_; null once it has been aborted or closed
+  bool blocks_ = false;                // guarded by mutex_; whether a call of the communicator may wait for peers
 };
 
 // For the rank that makes the id for all.
