@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 using namespace tandem;
 using namespace tandem::distributed;
@@ -11,15 +12,19 @@ using namespace tandem::distributed;
 void write_points(const std::string& path) {
   std::ofstream file(path);
   for (int i = 0; i < 64; ++i) file << i / 64.0 << ' ' << 3 * (i / 64.0) - 1 << '\n';
-  TANDEM_CHECK(file.flush(), "could not write ", path);
+  TANDEM_CHECK(file.flush(), "could not write ", path,
+               ": its folder must exist, and you must be allowed to write there");
 }
 
 // The points of one rank: those whose number modulo `world` is `rank`. Returns x and y, each (N, 1).
 std::pair<Array, Array> read_points(const std::string& path, int rank, int world) {
   std::vector<float> xs, ys;
   std::ifstream file(path);
-  float x = 0, y = 0;
-  for (int i = 0; file >> x >> y; ++i) {
+  std::string line;
+  for (int i = 0; std::getline(file, line); ++i) {
+    std::istringstream numbers(line);
+    float x = 0, y = 0;
+    TANDEM_CHECK(numbers >> x >> y, path, ", line ", i + 1, ": two numbers are expected, x and y, got '", line, "'");
     if (i % world != rank) continue;
     xs.push_back(x);
     ys.push_back(y);
