@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <random>
 
 #ifdef TANDEM_EMULATED_CUDA
@@ -278,6 +279,43 @@ TEST_P(CudaLinear, ConvolvesRowMajorWhereCudnnHasNothingForChannelsLast) {
 TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
   const LibrariesThatCan can({.add_bias = false});
   for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), GetParam());
+}
+
+// The library's failures, and what to do about each.
+TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
+  const Array a = numbers({3, 70}, DType::f32).to(cuda), b = numbers({70, 2}, DType::f32).to(cuda);
+  const Array x = numbers({1, 3, 6, 5}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
+  const auto message = [](const std::function<void()>& work) -> std::string {
+    try {
+      work();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::pair<int, const char*> of_cublas[] = {{1, "driver is older than this cuBLAS"},
+                                                   {3, "memory is full; use a smaller batch"},
+                                                   {8, "too old for this cuBLAS"},
+                                                   {13, "run it under compute-sanitizer"},
+                                                   {7, "cublasLtMatmul"}};
+  for (const auto& [status, words] : of_cublas) {
+    const LibrariesThatCan can({.cublas_failure = status});
+    EXPECT_NE(message([&] { ops::matmul(a, b); }).find(words), std::string::npos) << status;
+  }
+  const std::pair<int, const char*> of_cudnn[] = {{1001, "driver is older than this cuDNN"},
+                                                  {1002, "several versions are mixed"},
+                                                  {1008, "one of cuDNN's parts"},
+                                                  {3005, "update it"},
+                                                  {3007, "too old for this cuDNN"},
+                                                  {4004, "memory is full; use a smaller batch"},
+                                                  {5000, "run it under compute-sanitizer"}};
+  std::int64_t padding = 1;
+  for (const auto& [status, words] : of_cudnn) {
+    const LibrariesThatCan can({.cudnn_failure = status});
+    // Each has a window of its own, because an algorithm that fails is forgotten.
+    const Window window{.kernel = 3, .padding = ++padding};
+    EXPECT_NE(message([&] { ops::conv2d(x, w, {}, window); }).find(words), std::string::npos) << status;
+  }
 }
 
 TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {

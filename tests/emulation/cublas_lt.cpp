@@ -210,6 +210,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const Product p{descriptor, a, b, c, d};
   check_product(call, handle, p);
   if (!are_supported(p)) die("%s: these types do not go together", call);
+  if (const int failure = emulation::libraries().cublas_failure) return static_cast<cublasStatus_t>(failure);
   if (c_data != d_data) die("%s: C is not D", call);
   if (algorithm->epilogue != descriptor->epilogue) die("%s: the algorithm is for another epilogue", call);
   check_factor(p, alpha, 1);

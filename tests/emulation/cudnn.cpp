@@ -179,6 +179,7 @@ struct Memory {
 cudnnStatus_t run(Pass pass, cudnnHandle_t handle, const Problem& p, int number, const Memory& at, bool adds) {
   const char* const call = name_of(pass);
   if (const auto status = check_problem(pass, handle, p); status != CUDNN_STATUS_SUCCESS) return status;
+  if (const int failure = emulation::libraries().cudnn_failure) return static_cast<cudnnStatus_t>(failure);
   if (!handle->stream || handle->stream != tandem::cuda::current_stream()) die("%s: in another stream", call);
   emulation::check_memory(call, "x", at.x, 16);
   emulation::check_memory(call, "the filter", at.w, 16);

@@ -16,6 +16,8 @@ struct Libraries {
   bool sum_rows = true;       // matrix products can sum the rows of their first matrix
   bool channels_last = true;  // cuDNN has an algorithm for channels last
   bool row_major = true;
+  int cublas_failure = 0;  // what products return instead of being made, a cublasStatus_t
+  int cudnn_failure = 0;   // the same of convolutions, a cudnnStatus_t
 };
 Libraries& libraries();
 
