@@ -96,13 +96,14 @@ void CommunicationMeter::backward_ended() {
   Clock::time_point before = forward_, waited_before = computed_;
   for (std::size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
-    const double communication = seconds(std::max(pass.started, before), pass.ended);
+    // The end of an earlier bucket may have been seen only after a hook that waited: all of its own time counts.
+    const double communication = seconds(pass.blocked ? pass.started : std::max(pass.started, before), pass.ended);
     const double exposed = pass.blocked ? communication : std::min(communication, seconds(waited_before, pass.waited));
     sums_.buckets[i].communication += communication;
     sums_.buckets[i].exposed += exposed;
     sums_.communication += communication;
     sums_.exposed += exposed;
-    before = pass.ended;
+    before = std::max(before, pass.ended);
     waited_before = pass.waited;
   }
 }

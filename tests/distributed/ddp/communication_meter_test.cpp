@@ -9,6 +9,9 @@
 #include <support/small_training.h>
 #include <support/temporary_folder.h>
 
+#include <chrono>
+#include <thread>
+
 namespace tandem::distributed {
 namespace {
 
@@ -72,6 +75,37 @@ TEST(CommunicationMeter, counts_what_a_hook_waits_for_as_exposed) {
       EXPECT_EQ(report.buckets[i].exposed, report.buckets[i].communication) << i;
     }
   });
+}
+
+// The reduction of bucket 0 has ended while a hook waited for bucket 1's, and that is seen only afterwards.
+TEST(CommunicationMeter, counts_a_hook_that_outlasts_the_bucket_before) {
+  struct Done : Work {
+    bool is_done() const override { return true; }
+    void wait() override {}
+    void wait(std::chrono::milliseconds) override {}
+    std::exception_ptr exception() const override { return nullptr; }
+  };
+  CommunicationMeter meter;
+  ReducerObserver& observer = meter;
+  const auto bucket = [](std::size_t index) {
+    return GradBucket{index, index == 1, ops::zeros({4}), {}, {{"weight", Tensor(ops::zeros({4}))}}};
+  };
+  observer.buckets_made();
+  observer.forward_begun();
+  observer.backward_begun();
+  observer.reduction_begun(bucket(0));
+  observer.reduction_started(0, std::make_shared<Done>());
+  observer.reduction_begun(bucket(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  observer.reduction_started(1, nullptr);
+  observer.gradient_ready();
+  observer.gradients_complete();
+  observer.reduction_waited(0);
+  observer.reduction_waited(1);
+  observer.backward_ended();
+  const auto report = meter.report();
+  EXPECT_GE(report.buckets.at(1).communication, 0.002);
+  EXPECT_EQ(report.buckets.at(1).exposed, report.buckets.at(1).communication);
 }
 
 TEST(CommunicationMeter, may_come_at_any_time_but_within_a_backward_pass) {
