@@ -89,6 +89,10 @@ bool CudaBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array&
 // A gradient of 16 bits is converted by the kernel that makes the bias's gradient, where there is a bias.
 void CudaBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                      const Array& grad_weight, const std::optional<Array>& grad_bias) {
+  if (grad_y.numel() == 0) {
+    if (grad_bias) fill(*grad_bias, 0);
+    return fill(grad_weight, 0);
+  }
   if (cuda::few_channels_grad_weight(x, grad_y, window, grad_weight, grad_bias)) return;
   const Array written = convolve(Convolution::grad_weight, x, grad_weight, grad_y, window, nullptr).written;
   if (!grad_bias) return deliver(written, grad_weight);

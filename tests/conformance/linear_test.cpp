@@ -236,6 +236,19 @@ TEST_P(CudaLinear, Convolves) {
   }
 }
 
+TEST_P(CudaLinear, TheGradientsOfAnEmptyBatchAreZero) {
+  const DType dtype = GetParam();
+  const Window window{.kernel = 5, .padding = 2};
+  for (const std::int64_t channels : {1, 3, 200}) {
+    const Array x = Array::empty_channels_last({0, channels, 8, 8}, dtype, cuda);
+    const Array grad_y = Array::empty_channels_last({0, 4, 8, 8}, dtype, cuda);
+    const auto place = ops::empty_weight_grad(x, window, 4, true, dtype);
+    ops::conv2d_grad_weight_into(x, grad_y, window, place.weight, place.bias);
+    expect_same(ops::zeros(place.weight.shape(), dtype), place.weight, 1);
+    expect_same(ops::zeros({4}, dtype), place.bias, 1);
+  }
+}
+
 // Several blocks sum the gradient of the bias, and others convert the weight's beside them.
 TEST_P(CudaLinear, SumsTheBiasGradientOfManyPixels) {
   const DType dtype = GetParam(), parameters = size_of(dtype) == 2 ? DType::f32 : dtype;
