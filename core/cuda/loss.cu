@@ -184,9 +184,9 @@ void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const
     using T = decltype(type);
     using C = compute_t<T>;
     cuda::launch(by_warps ? cross_entropy_grad_rows<cuda::ByWarp, C, T> : cross_entropy_grad_rows<cuda::ByThread, C, T>,
-                 cuda::blocks_for(all.count() * (by_warps ? 32 : 1), cuda::row_threads), dim3(cuda::row_threads), all,
-                 classes_of<C>(how, target, weight), static_cast<const T*>(x.raw()), pointer<const C>(sums),
-                 pointer<const C>(total_weight), static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
+                 all.blocks(by_warps), dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
+                 static_cast<const T*>(x.raw()), pointer<const C>(sums), pointer<const C>(total_weight),
+                 static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
   });
 }
 

@@ -16,7 +16,8 @@ struct Rows {
   explicit Rows(const Array& x) : before(x.dim(0)), n(x.dim(1)), after(x.dim(2)) {}
   TANDEM_HOST_DEVICE std::int64_t count() const { return before * after; }
   bool is_for_warps() const { return after == 1 && (n > 32 || before < multiprocessors * row_threads); }
-  dim3 blocks() const { return blocks_for(count() * (is_for_warps() ? 32 : 1), row_threads); }
+  dim3 blocks(bool by_warps) const { return blocks_for(count() * (by_warps ? 32 : 1), row_threads); }
+  dim3 blocks() const { return blocks(is_for_warps()); }
 };
 
 template <class C>
