@@ -8,13 +8,11 @@ namespace tandem::cuda {
 
 namespace {
 
-// Sums and windows stay in registers only where their loops are unrolled, and loads are on their way together only
-// where theirs are, by four. Without being told the compiler does neither here.
+// Sums and windows stay in registers, and loads are on their way together, only where their loops are unrolled.
+// Without being told the compiler does not do it here.
 #ifdef __CUDACC__
 #define TANDEM_UNROLL _Pragma("unroll")
-#define TANDEM_UNROLL_4 _Pragma("unroll 4")
 #else
-#define TANDEM_UNROLL_4
 #define TANDEM_UNROLL
 #endif
 
@@ -89,57 +87,64 @@ constexpr std::int64_t most_bytes_of_parts = std::int64_t{64} << 20;
 
 // A thread takes one channel of x and two of y, and every `slices`th row of a band of rows of an image. Its sums stay
 // in registers while a window of x moves along a row, k columns at a time. The rows of both images are in shared
-// memory, with zeros around x, and behind each row of y as far as the last k columns reach.
+// memory, with zeros around x, and behind each row of y as far as the last k columns reach. When all rows are done,
+// the sums of the slices take their place, so that a block adds them up and writes them once.
 struct Bands {
   int rows, bands;        // rows of y in a band, bands of an image
   int columns;            // of a row of y, a multiple of k
   int pitch, grad_pitch;  // floats from one row to the next: so that threads of several rows use different banks
   int pairs, slices;
-  TANDEM_HOST_DEVICE int floats_of_x(int k) const { return ((rows + k - 1) * pitch + 1) / 2 * 2; }
+  TANDEM_HOST_DEVICE int floats_of_x(int k) const { return ((rows + k - 1) * pitch + 3) / 4 * 4; }
   int floats(int k) const { return floats_of_x(k) + rows * grad_pitch; }
 };
 
-// The rows of x that `rows` rows of y from `first` on see, to shared memory.
-template <class T, int lanes>
-__device__ void load_band(const Sizes& s, const Bands& by, int k, int padding, int first, int rows, const T* x,
-                          float* tile) {
-  const int packs = s.channels / lanes, line = (by.columns + k - 1) * packs;
-  TANDEM_UNROLL_4
-  for (int i = static_cast<int>(threadIdx.x); i < (rows + k - 1) * line; i += static_cast<int>(blockDim.x)) {
-    const int row = i / line, at = i % line, h = first + row - padding, w = at / packs - padding;
-    Numbers<float, lanes> pack{};
-    if (h >= 0 && h < s.height && w >= 0 && w < s.width)
-      pack = load<lanes>(x + (h * s.width + w) * s.channels + at % packs * lanes);
-    for (int j = 0; j < lanes; ++j) tile[row * by.pitch + at * lanes + j] = pack[j];
+// Some rows of an image: `count` of them from row `first` on. Each becomes `line` numbers, of which the image's own
+// begin at number `before`. The others are 0, and so are rows that are not in the image.
+struct SomeRows {
+  int first, count, line, before;
+  int height, width;  // of the image; a row of it has `width` numbers
+};
+
+// A thread has several packs on their way before it stores the first.
+template <int lanes, class T>
+__device__ void load_band(const SomeRows& rows, const T* image, float* tile, int pitch) {
+  constexpr int at_once = 8;
+  const int packs = rows.line / lanes;
+  for (int start = static_cast<int>(threadIdx.x); start < rows.count * packs; start += at_once * threads) {
+    Numbers<float, lanes> some[at_once];
+    TANDEM_UNROLL
+    for (int u = 0; u < at_once; ++u) {
+      const int i = start + u * threads, h = rows.first + i / packs, w = i % packs * lanes - rows.before;
+      const bool is_inside = i < rows.count * packs && h >= 0 && h < rows.height && w >= 0 && w < rows.width;
+      some[u] = is_inside ? load<lanes>(image + h * rows.width + w) : Numbers<float, lanes>{};
+    }
+    TANDEM_UNROLL
+    for (int u = 0; u < at_once; ++u)
+      if (const int i = start + u * threads; i < rows.count * packs)
+        store<lanes>(tile + i / packs * pitch + i % packs * lanes, some[u]);
   }
 }
 
 template <class T, int k>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 2)
     grad_weight_parts(Sizes s, Bands by, int padding, const T* x, const T* grad_y, float* parts) {
   TANDEM_SHARED(tile, tile_floats, float);
   const int image = static_cast<int>(blockIdx.x) / by.bands;
   const int first = static_cast<int>(blockIdx.x) % by.bands * by.rows;
   const int rows = by.rows < s.out_height - first ? by.rows : s.out_height - first;
   float* const grads = tile + by.floats_of_x(k);
-  const T* const in = x + static_cast<std::int64_t>(image) * s.height * s.width * s.channels;
-  if (s.channels % 4 == 0) load_band<T, 4>(s, by, k, padding, first, rows, in, tile);
-  else load_band<T, 1>(s, by, k, padding, first, rows, in, tile);
-  const T* const grad =
-      grad_y + (static_cast<std::int64_t>(image) * s.out_height + first) * s.out_width * s.out_channels;
-  const int grad_packs = by.columns * s.out_channels / 4;
-  TANDEM_UNROLL_4
-  for (int i = static_cast<int>(threadIdx.x); i < rows * grad_packs; i += static_cast<int>(blockDim.x)) {
-    const int row = i / grad_packs, at = i % grad_packs * 4;
-    Numbers<float, 4> four{};
-    if (at < s.out_width * s.out_channels) four = load<4>(grad + row * s.out_width * s.out_channels + at);
-    for (int j = 0; j < 4; ++j) grads[row * by.grad_pitch + at + j] = four[j];
-  }
+  const SomeRows of_x{first - padding,      rows + k - 1, (by.columns + k - 1) * s.channels,
+                      padding * s.channels, s.height,     s.width * s.channels};
+  const T* const in = x + static_cast<std::int64_t>(image) * s.height * of_x.width;
+  if (s.channels % 4 == 0) load_band<4>(of_x, in, tile, by.pitch);
+  else load_band<1>(of_x, in, tile, by.pitch);
+  const SomeRows of_y{first, rows, by.columns * s.out_channels, 0, s.out_height, s.out_width * s.out_channels};
+  load_band<4>(of_y, grad_y + static_cast<std::int64_t>(image) * s.out_height * of_y.width, grads, by.grad_pitch);
   __syncthreads();
   const int slice = static_cast<int>(threadIdx.x) / by.pairs, pair = static_cast<int>(threadIdx.x) % by.pairs;
   const int c = pair % s.channels, o = pair / s.channels * 2;
   float sum[2][k][k] = {}, bias[2] = {};
-  for (int row = slice; row < rows; row += by.slices) {
+  for (int row = slice < by.slices ? slice : rows; row < rows; row += by.slices) {
     const float* const grads_of_row = grads + row * by.grad_pitch + o;
     const float* const pixels = tile + row * by.pitch + c;
     float window[k][k];  // column number w of the row is in window[...][w % k]
@@ -168,16 +173,27 @@ __global__ void __launch_bounds__(threads)
       }
     }
   }
-  const int weights = s.out_channels * k * k * s.channels;
-  float* const part = parts + (static_cast<std::int64_t>(blockIdx.x) * by.slices + slice) * (weights + s.out_channels);
-  TANDEM_UNROLL
-  for (int j = 0; j < 2; ++j) {
+  const int weights = s.out_channels * k * k * s.channels, numbers = weights + s.out_channels;
+  float* const part = parts + static_cast<std::int64_t>(blockIdx.x) * numbers;
+  float* const sums = by.slices == 1 ? part : tile + slice * (numbers | 1);
+  __syncthreads();
+  if (slice < by.slices) {
     TANDEM_UNROLL
-    for (int a = 0; a < k; ++a) {
+    for (int j = 0; j < 2; ++j) {
       TANDEM_UNROLL
-      for (int b = 0; b < k; ++b) part[((o + j) * k * k + a * k + b) * s.channels + c] = sum[j][a][b];
+      for (int a = 0; a < k; ++a) {
+        TANDEM_UNROLL
+        for (int b = 0; b < k; ++b) sums[((o + j) * k * k + a * k + b) * s.channels + c] = sum[j][a][b];
+      }
+      if (c == 0) sums[weights + o + j] = bias[j];
     }
-    if (c == 0) part[weights + o + j] = bias[j];
+  }
+  if (by.slices == 1) return;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < numbers; i += threads) {
+    float total = 0;
+    for (int from = 0; from < by.slices; ++from) total += tile[from * (numbers | 1) + i];
+    part[i] = total;
   }
 }
 
@@ -226,23 +242,23 @@ bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window&
   const auto taps = static_cast<int>(k), for_all = static_cast<int>((multiprocessors + s.images - 1) / s.images);
   Bands by{};
   by.columns = (s.out_width + taps - 1) / taps * taps;
-  by.pitch = (by.columns + taps - 1) * s.channels | 1;
+  by.pitch = (by.columns + taps - 1) * s.channels | (s.channels % 4 == 0 ? 4 : 1);
   by.grad_pitch = by.columns * s.out_channels / 32 * 32 + 48;
   by.pairs = s.channels * s.out_channels / 2;
   by.rows = (s.out_height + for_all - 1) / for_all;  // so that all multiprocessors are busy
   while (by.rows > 0 && by.floats(taps) > tile_floats) --by.rows;
   if (by.rows < 1) return false;
   by.bands = (s.out_height + by.rows - 1) / by.rows;
-  by.slices = std::min(threads / by.pairs, by.rows);
   const std::int64_t columns = grad_weight.numel() + s.out_channels;
-  const std::int64_t blocks = static_cast<std::int64_t>(s.images) * by.bands, parts = blocks * by.slices;
-  if (parts * columns * static_cast<std::int64_t>(sizeof(float)) > most_bytes_of_parts) return false;
-  const Array found = Array::empty({parts, columns}, DType::f32, x.device());
+  const std::int64_t blocks = static_cast<std::int64_t>(s.images) * by.bands;
+  by.slices = std::max(1, std::min({threads / by.pairs, by.rows, tile_floats / (static_cast<int>(columns) | 1)}));
+  if (blocks * columns * static_cast<std::int64_t>(sizeof(float)) > most_bytes_of_parts) return false;
+  const Array found = Array::empty({blocks, columns}, DType::f32, x.device());
   const bool done = with_float_of_32_or_16_bits(x.dtype(), [&](auto type) {
     using T = decltype(type);
     launch(k == 3 ? grad_weight_parts<T, 3> : grad_weight_parts<T, 5>, dim3(static_cast<unsigned>(blocks)),
-           dim3(static_cast<unsigned>(by.pairs * by.slices)), s, by, static_cast<int>(window.padding.h),
-           static_cast<const T*>(x.raw()), static_cast<const T*>(grad_y.raw()), static_cast<float*>(found.raw()));
+           dim3(threads), s, by, static_cast<int>(window.padding.h), static_cast<const T*>(x.raw()),
+           static_cast<const T*>(grad_y.raw()), static_cast<float*>(found.raw()));
   });
   if (done) sum_parts(found, grad_weight, grad_bias);
   return done;

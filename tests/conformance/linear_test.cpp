@@ -213,6 +213,10 @@ const ConvolutionCase convolutions[] = {
     {{2, 3, 40, 31}, 4, {.kernel = 3, .padding = 1}},
     {{2, 8, 6, 7}, 4, {.kernel = 5}},
     {{2, 2, 7, 5}, 12, {.kernel = 5, .padding = 4}},
+    // A block has several slices of rows, as many as there are rows, and as many as shared memory has place for.
+    {{70, 1, 9, 6}, 16, {.kernel = 5, .padding = 2}},
+    {{66, 3, 12, 3}, 8, {.kernel = 3, .padding = 1}},
+    {{66, 8, 30, 3}, 4, {.kernel = 5, .padding = 2}},
 };
 
 TEST_P(CudaLinear, AddsTheGradientOfAnInputToAnother) {
@@ -266,15 +270,17 @@ TEST_P(CudaLinear, SumsTheBiasGradientOfManyPixels) {
 TEST_P(CudaLinear, DeterministicConvolutionsGiveTheSameBitsAgain) {
   set_deterministic(true);
   const Window window{.kernel = 3, .stride = 1, .padding = 1};
-  const Shape shape{8, 5, 12, 12};
-  const Array x = numbers(shape, GetParam()).to(cuda), weight = numbers({7, 5, 3, 3}, GetParam(), 2).to(cuda);
-  const Array grad_y = numbers({8, 7, 12, 12}, GetParam(), 3).to(cuda);
-  const auto run = [&] {
-    return std::array{ops::conv2d(x, weight, {}, window).to_vector<double>(),
-                      ops::conv2d_grad_input(grad_y, weight, window, shape).to_vector<double>(),
-                      ops::conv2d_grad_weight(x, grad_y, window, 7, false, GetParam()).weight.to_vector<double>()};
-  };
-  EXPECT_EQ(run(), run());
+  for (const auto& [shape, out] : {std::pair{Shape{8, 5, 12, 12}, 7}, {Shape{80, 2, 11, 6}, 8}}) {
+    const Array x = numbers(shape, GetParam()).to(cuda);
+    const Array weight = numbers({out, shape[1], 3, 3}, GetParam(), 2).to(cuda);
+    const Array grad_y = numbers({shape[0], out, shape[2], shape[3]}, GetParam(), 3).to(cuda);
+    const auto run = [&] {
+      return std::array{ops::conv2d(x, weight, {}, window).to_vector<double>(),
+                        ops::conv2d_grad_input(grad_y, weight, window, shape).to_vector<double>(),
+                        ops::conv2d_grad_weight(x, grad_y, window, out, false, GetParam()).weight.to_vector<double>()};
+    };
+    EXPECT_EQ(run(), run());
+  }
 }
 
 #ifdef TANDEM_EMULATED_CUDA
