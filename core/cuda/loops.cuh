@@ -10,6 +10,9 @@
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/launch.cuh>
 
+#include <algorithm>
+#include <bit>
+#include <limits>
 #include <utility>
 
 namespace tandem::cuda {
@@ -76,24 +79,128 @@ TANDEM_HOST_DEVICE void store_pack(FloatBits bits, T* to, std::int64_t i, const 
   *reinterpret_cast<Pack<T, n>*>(to + i) = values;
 }
 
-template <std::size_t K, std::size_t... input, class Out, class F, class... In>
-TANDEM_HOST_DEVICE void apply(const std::array<std::int64_t, K>& offset, std::index_sequence<input...>, FloatBits bits,
-                              const F& f, Out* out, const In*... in) {
-  store_one(bits, out, offset[K - 1], f(load_one(bits, in, offset[input])...));
+// i / size for i < 2^31, by a multiplication: a division takes longer than what most kernels do with an element.
+struct FastDivision {
+  std::uint32_t size = 1, factor = 1;
+  int shift = 0;
+  FastDivision() = default;
+  explicit FastDivision(std::uint32_t n)
+      : size(n),
+        factor(static_cast<std::uint32_t>((((std::uint64_t{1} << std::bit_width(n - 1)) - n) << 32) / n + 1)),
+        shift(std::bit_width(n - 1)) {}
+  TANDEM_HOST_DEVICE std::uint32_t operator()(std::uint32_t i) const {
+    return (static_cast<std::uint32_t>(std::uint64_t{i} * factor >> 32) + i) >> shift;
+  }
+};
+
+// A LoopNest as the argument of a kernel. An item is an element or, where `in_packs`, `width` neighbours of each array:
+// the innermost dimension is a whole number of packs, all of which lie as packs must, or it repeats one number.
+template <int K>
+struct Walk {
+  static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // items, and steps in an array
+  int ndim;
+  std::uint32_t items = 1;
+  bool in_packs;
+  std::array<bool, K> repeats;
+  std::array<std::int64_t, K> begin;
+  std::array<FastDivision, Dims::max_ndim> size;
+  std::array<std::array<std::int32_t, K>, Dims::max_ndim> stride;
+
+  // `can_be_packs`: those whose memory begins as a pack must.
+  Walk(LoopNest<K> nest, const std::array<std::int64_t, K>& from, const std::array<bool, K>& can_be_packs, int width)
+      : ndim(nest.ndim), begin(from) {
+    const int last = ndim - 1;
+    in_packs = nest.size[last] % width == 0;
+    for (int k = 0; k < K; ++k) {
+      repeats[k] = k < K - 1 && nest.stride[last][k] == 0;
+      bool fits = can_be_packs[k] && nest.stride[last][k] == 1 && begin[k] % width == 0;
+      for (int d = 0; d < last; ++d) fits = fits && nest.stride[d][k] % width == 0;
+      in_packs = in_packs && (fits || repeats[k]);
+    }
+    if (in_packs) {
+      nest.size[last] /= width;
+      for (auto& s : nest.stride[last]) s *= width;
+    }
+    for (int d = 0; d < ndim; ++d) {
+      items *= static_cast<std::uint32_t>(nest.size[d]);
+      size[d] = FastDivision(static_cast<std::uint32_t>(nest.size[d]));
+      for (int k = 0; k < K; ++k) stride[d][k] = static_cast<std::int32_t>(nest.stride[d][k]);
+    }
+  }
+
+  // Where item `i` begins in each array, in elements.
+  TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::uint32_t i) const {
+    std::array<std::int32_t, K> steps{};
+    for (int d = ndim - 1; d >= 0; --d) {
+      const std::uint32_t next = d == 0 ? 0 : size[d](i);
+      const auto at = static_cast<std::int32_t>(i - next * size[d].size);
+      for (int k = 0; k < K; ++k) steps[k] += at * stride[d][k];
+      i = next;
+    }
+    std::array<std::int64_t, K> result;
+    for (int k = 0; k < K; ++k) result[k] = begin[k] + steps[k];
+    return result;
+  }
+};
+
+// Calls f(nest, begin) for the nest or, where that is too long for a Walk, for parts of it. `begin` says where a part
+// begins in each array, in elements.
+template <int K, class F>
+void for_each_walk(const LoopNest<K>& nest, const std::array<std::int64_t, K>& begin, F f) {
+  std::int64_t numel = 1, most = 0;
+  std::array<std::int64_t, K> steps{};
+  int longest = 0;
+  for (int d = 0; d < nest.ndim; ++d) {
+    numel *= nest.size[d];
+    for (int k = 0; k < K; ++k) {
+      const std::int64_t length = (nest.size[d] - 1) * nest.stride[d][k];
+      steps[k] += length;
+      if (const std::int64_t span = std::max(length, nest.size[d]); span > most) {
+        most = span;
+        longest = d;
+      }
+    }
+  }
+  if (std::max(numel, std::ranges::max(steps)) <= Walk<K>::most) return f(nest, begin);
+  LoopNest<K> part = nest;
+  part.size[longest] = nest.size[longest] / 2;
+  for_each_walk<K>(part, begin, f);
+  auto middle = begin;
+  for (int k = 0; k < K; ++k) middle[k] += part.size[longest] * nest.stride[longest][k];
+  part.size[longest] = nest.size[longest] - part.size[longest];
+  for_each_walk<K>(part, middle, f);
 }
 
-template <class Out, class F, class... In>
-__global__ void transform_strided(LoopNest<sizeof...(In) + 1> nest, std::int64_t numel, FloatBits bits, F f, Out* out,
-                                  const In*... in) {
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < numel; i += step) {
-    apply(nest.offsets(i), std::index_sequence_for<In...>{}, bits, f, out, in...);
-  }
+template <int width, class T>
+TANDEM_HOST_DEVICE Pack<T, width> load_or_repeat(bool repeats, FloatBits bits, const T* from, std::int64_t i) {
+  if (!repeats) return load_pack<width>(bits, from, i);
+  Pack<T, width> pack;
+  const T value = load_one(bits, from, i);
+  for (T& v : pack.values) v = value;
+  return pack;
 }
 
 template <class Out, int width, class F, class... In>
 TANDEM_HOST_DEVICE void apply_to_packs(const F& f, Pack<Out, width>& result, const Pack<In, width>... x) {
   for (int j = 0; j < width; ++j) result.values[j] = f(x.values[j]...);
+}
+
+template <int width, int K, std::size_t... input, class Out, class F, class... In>
+TANDEM_HOST_DEVICE void apply(const Walk<K>& walk, std::uint32_t item, std::index_sequence<input...>, FloatBits bits,
+                              const F& f, Out* out, const In*... in) {
+  const auto offset = walk.offsets(item);
+  if (!walk.in_packs) return store_one(bits, out, offset[K - 1], f(load_one(bits, in, offset[input])...));
+  Pack<Out, width> result;
+  apply_to_packs(f, result, load_or_repeat<width>(walk.repeats[input], bits, in, offset[input])...);
+  store_pack(bits, out, offset[K - 1], result);
+}
+
+template <int width, class Out, class F, class... In>
+__global__ void transform_strided(Walk<static_cast<int>(sizeof...(In)) + 1> walk, FloatBits bits, F f, Out* out,
+                                  const In*... in) {
+  const std::uint32_t step = gridDim.x * blockDim.x;
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < walk.items; i += step)
+    apply<width>(walk, i, std::index_sequence_for<In...>{}, bits, f, out, in...);
 }
 
 // For arrays that are all dense: each thread takes `width` neighbours. `in_packs`: addresses allow to load them at
@@ -125,16 +232,29 @@ inline constexpr int width_of = (std::is_same_v<T, float> || ...) && ((sizeof(T)
                                     ? 8
                                     : static_cast<int>(16 / std::max({sizeof(T)...}));
 
+template <int width, class T>
+bool begins_a_pack(const T* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, width>) == 0;
+}
+
 // out[i] = f(in[i]...) for arrays that are all dense, in one order.
 template <class Out, class F, class... In>
 void transform_neighbours(std::int64_t numel, FloatBits bits, F f, Out* out, const In*... in) {
   constexpr int width = width_of<Out, In...>;
-  const auto fits = [](const auto* data) {
-    using T = std::remove_cvref_t<decltype(*data)>;
-    return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, width>) == 0;
-  };
   launch(transform_dense<width, Out, F, In...>, blocks_for((numel + width - 1) / width, loop_threads),
-         dim3(loop_threads), numel, bits, fits(out) && (fits(in) && ...), f, out, in...);
+         dim3(loop_threads), numel, bits, begins_a_pack<width>(out) && (begins_a_pack<width>(in) && ...), f, out,
+         in...);
+}
+
+// The same for arrays of any strides.
+template <int K, class Out, class F, class... In>
+void transform_nest(const LoopNest<K>& nest, FloatBits bits, F f, Out* out, const In*... in) {
+  constexpr int width = width_of<Out, In...>;
+  for_each_walk<K>(nest, {}, [&](const LoopNest<K>& part, const std::array<std::int64_t, K>& begin) {
+    const Walk<K> walk(part, begin, {begins_a_pack<width>(in)..., begins_a_pack<width>(out)}, width);
+    launch(transform_strided<width, Out, F, In...>, blocks_for(walk.items, loop_threads), dim3(loop_threads), walk,
+           bits, f, out, in...);
+  });
 }
 
 inline FloatBits float_bits(DType dtype) {
@@ -187,9 +307,7 @@ struct LoopsOf {
     const LoopNest<sizeof...(In) + 1> nest({&in.array..., &out});
     if constexpr (any_strides) {
       if (!nest.is_dense())
-        return launch(transform_strided<Out, F, typename In::type...>, blocks_for(out.numel(), loop_threads),
-                      dim3(loop_threads), nest, out.numel(), bits, f, to,
-                      static_cast<const typename In::type*>(in.array.raw())...);
+        return transform_nest(nest, bits, f, to, static_cast<const typename In::type*>(in.array.raw())...);
     }
     transform_neighbours(out.numel(), bits, f, to, static_cast<const typename In::type*>(in.array.raw())...);
   }

@@ -1,6 +1,10 @@
 // Every element-wise operation, in every dtype and layout.
 #include <tandem/core/ops.h>
 
+#ifdef TANDEM_EMULATED_CUDA
+#include <tandem/core/cuda/loops.cuh>
+#endif
+
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -265,6 +269,89 @@ TEST(CudaElementwise, FillsAsTheCpu) {
     }
   }
 }
+
+// Rows of 48 neighbours, which are whole packs in every dtype, and rows that are not.
+TEST(CudaElementwise, GoesOverRowsAsTheCpu) {
+  using View = Array (*)(const Array&);
+  const View whole = [](const Array& x) { return x.permute({0, 3, 1, 2}); };
+  const std::pair<View, View> pairs[] = {
+      {whole,
+       [](const Array& x) {
+         return x.slice(1, 0, 1).slice(2, 1, 2).permute({0, 3, 1, 2});
+       }},  // of each image
+      {whole,
+       [](const Array& x) {
+         return x.select(0, 1).slice(0, 2, 3).slice(1, 1, 2).permute({2, 0, 1});
+       }},
+      {whole,
+       [](const Array& x) {
+         return x.slice(3, 5, 6).permute({0, 3, 1, 2});
+       }},  // of each pixel
+      {[](const Array& x) { return x.slice(3, 16, 48); }, [](const Array& x) { return x.slice(3, 0, 32); }},
+      {[](const Array& x) { return x.slice(3, 16, 48); }, [](const Array& x) { return x.slice(3, 4, 36); }},
+      {[](const Array& x) { return x.slice(3, 0, 21); },
+       [](const Array& x) { return x.slice(1, 0, 1).slice(3, 3, 24); }},
+      {[](const Array& x) { return x.slice(2, 1, 3); }, [](const Array& x) { return x.slice(2, 0, 1).slice(3, 7, 8); }},
+  };
+  for (const DType dtype : all_dtypes) {
+    SCOPED_TRACE(dtype);
+    const Array a = numbers({2, 3, 4, 48}, 1, dtype), a_there = a.to(gpu);
+    const Array b = numbers({2, 3, 4, 48}, 2, dtype), b_there = b.to(gpu);
+    const Array condition = numbers({2, 3, 4, 48}, 3, DType::boolean), condition_there = condition.to(gpu);
+    for (const auto& [left, right] : pairs) {
+      SCOPED_TRACE(&left - &pairs[0].first);
+      if (dtype != DType::boolean)
+        expect_near(ops::zip(functors::Add{}, left(a), right(b)),
+                    ops::zip(functors::Add{}, left(a_there), right(b_there)));
+      expect_same(ops::where(left(condition), right(b), left(a)),
+                  ops::where(left(condition_there), right(b_there), left(a_there)), 0);
+      expect_same(right(b).expand(left(a).shape()).clone(), right(b_there).expand(left(a).shape()).clone(), 0);
+      const Array target = a.clone(), target_there = a_there.clone();
+      left(target).copy_from(right(b).expand(left(a).shape()));
+      left(target_there).copy_from(right(b_there).expand(left(a).shape()));
+      expect_same(target, target_there, 0);
+    }
+  }
+}
+
+#ifdef TANDEM_EMULATED_CUDA
+TEST(CudaElementwise, DividesByMultiplication) {
+  constexpr std::uint32_t most = 0x7fffffff;
+  for (const std::uint32_t n :
+       {1u, 2u, 3u, 7u, 21u, 48u, 641u, 3600u, 65535u, 65536u, 65537u, most / 2, most - 1, most}) {
+    const cuda::FastDivision divided(n);
+    for (const std::uint32_t near : {0u, n, 2 * (n / 3), most / n / 2 * n, most / n * n, most})
+      for (std::uint32_t i = near < 2 ? 0 : near - 2; i <= near + 2 && i <= most; ++i)
+        ASSERT_EQ(divided(i), i / n) << i << " / " << n;
+  }
+}
+
+// As one of 3 billion elements and more, without the memory for them.
+TEST(CudaElementwise, GoesOverLongArraysInParts) {
+  const Array one = Array::from(std::vector<float>{1}, {1});
+  LoopNest<2> nest({&one, &one});
+  nest.ndim = 2;
+  nest.size = {3, std::int64_t{1} << 31};
+  nest.stride[0] = {0, nest.size[1]};
+  nest.stride[1] = {1, 1};
+  std::int64_t next = 0;
+  int parts = 0;
+  cuda::for_each_walk<2>(nest, {}, [&](const LoopNest<2>& part, const std::array<std::int64_t, 2>& begin) {
+    const cuda::Walk<2> walk(part, begin, {true, true}, 8);
+    EXPECT_TRUE(walk.in_packs);
+    EXPECT_EQ(walk.offsets(0), begin);
+    const std::int64_t items = part.size[0] * part.size[1] / 8, row = part.size[1];
+    EXPECT_EQ(walk.items, items);
+    const auto last = walk.offsets(static_cast<std::uint32_t>(items - 1));
+    EXPECT_EQ(last[0], begin[0] + row - 8);
+    EXPECT_EQ(last[1], begin[1] + (part.size[0] - 1) * nest.size[1] + row - 8);
+    next += items * 8;
+    ++parts;
+  });
+  EXPECT_EQ(next, 3 * nest.size[1]);
+  EXPECT_EQ(parts, 6);
+}
+#endif
 
 }  // namespace
 }  // namespace tandem
