@@ -5,6 +5,7 @@
 #include <tandem/core/formulas/class_loss.h>
 #include <tandem/core/formulas/reductions.h>
 #include <tandem/core/cuda/block_tree.cuh>
+#include <tandem/core/cuda/channels.cuh>
 #include <tandem/core/cuda/index_check.cuh>
 #include <tandem/core/cuda/rows.cuh>
 
@@ -112,24 +113,81 @@ __global__ void __launch_bounds__(1024)
   cuda::merge_blocks(blockIdx.x, gridDim.x, losses, states, write);
 }
 
-template <class By, class C, class T>
+// The gradient of each row's loss.
+template <class C>
+struct GivenGradient {
+  const C* of_row;  // null where losses are reduced
+  C of_all = 0;
+  __device__ GivenGradient(const ClassLoss& how, const C* grad_loss, const C* total_weight)
+      : of_row(how.reduction == LossReduction::none ? grad_loss : nullptr) {
+    if (!of_row) of_all = *grad_loss / (how.reduction == LossReduction::mean ? *total_weight : C(1));
+  }
+};
+
+// What the gradients of a row's numbers have in common.
+template <class C>
+struct RowGradient {
+  std::int64_t wanted;
+  RowOfClasses<C> k;
+  C highest, log_sum, given;
+  __device__ RowGradient(const Rows& all, const Classes<C>& classes, C weights, const C* sums,
+                         const GivenGradient<C>& grad_loss, std::int64_t r)
+      : wanted(classes.target[r]),
+        k(classes.how, all.n, wanted, classes.weight, weights),
+        highest(sums ? sums[r] : C(0)),
+        log_sum(sums ? sums[all.count() + r] : C(0)),
+        given(grad_loss.of_row ? grad_loss.of_row[r] : grad_loss.of_all) {}
+
+  // That of logit (or log probability) x of class c.
+  __device__ C operator()(const Classes<C>& classes, std::int64_t c, C x) const {
+    C g = 0;  // a gradient of NaN or infinity must not reach ignored rows
+    if (k.mass != 0) g += std::exp(x - highest - log_sum) * k.mass * given;
+    if (k.spread != 0) g -= k.spread * classes.weight_of(c) * given;
+    if (c == wanted && k.hit != 0) g -= k.hit * given;
+    return g;
+  }
+};
+
+// Where a row lies side by side: a thread takes `lanes` neighbours, which are of one row or of two.
+template <int lanes, class C, class T>
+__global__ void cross_entropy_grad_packs(Rows all, Classes<C> classes, const T* x, const C* sums, const C* total_weight,
+                                         const C* grad_loss, T* grad) {
+  const C weights = sum_of_weights(cuda::ByWarp(all), all, classes);
+  const GivenGradient<C> given(classes.how, grad_loss, total_weight);
+  const std::int64_t numel = all.count() * all.n, step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * lanes;
+  const std::int64_t rows_of_step = step / all.n, rest_of_step = step % all.n;
+  std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * lanes;
+  for (std::int64_t r = at / all.n, first = at % all.n; at < numel; at += step) {
+    const auto logits = cuda::load<lanes>(x + at);
+    const RowGradient<C> row(all, classes, weights, sums, given, r);
+    const RowGradient<C> next(all, classes, weights, sums, given, first + lanes > all.n ? r + 1 : r);
+    cuda::Numbers<C, lanes> grads;
+    for (int j = 0; j < lanes; ++j) {
+      const std::int64_t c = first + j;
+      grads[j] = c < all.n ? row(classes, c, logits[j]) : next(classes, c - all.n, logits[j]);
+    }
+    cuda::store<lanes>(grad + at, grads);
+    r += rows_of_step;
+    first += rest_of_step;
+    if (first >= all.n) {
+      first -= all.n;
+      ++r;
+    }
+  }
+}
+
+// Else threads beside each other take neighbouring rows.
+template <class C, class T>
 __global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* sums, const C* total_weight,
                                         const C* grad_loss, T* grad) {
-  const By by(all);
+  const cuda::ByThread by(all);
   const C weights = sum_of_weights(by, all, classes);
-  const bool is_reduced = classes.how.reduction != LossReduction::none;
-  const C divisor = classes.how.reduction == LossReduction::mean ? *total_weight : C(1);
+  const GivenGradient<C> given(classes.how, grad_loss, total_weight);
   for (std::int64_t r = by.row; r < all.count(); r += by.row_step) {
-    const std::int64_t wanted = classes.target[r];
-    const RowOfClasses<C> k(classes.how, all.n, wanted, classes.weight, weights);
-    const C given = is_reduced ? *grad_loss / divisor : grad_loss[r];
-    for (std::int64_t c = by.first; c < all.n; c += by.step) {
+    const RowGradient<C> row(all, classes, weights, sums, given, r);
+    for (std::int64_t c = 0; c < all.n; ++c) {
       const std::int64_t at = by.offset(all, r, c);
-      C g = 0;  // a gradient of NaN or infinity must not reach ignored rows
-      if (k.mass != 0) g += std::exp(static_cast<C>(x[at]) - sums[r] - sums[all.count() + r]) * k.mass * given;
-      if (k.spread != 0) g -= k.spread * classes.weight_of(c) * given;
-      if (c == wanted && k.hit != 0) g -= k.hit * given;
-      grad[at] = static_cast<T>(g);
+      grad[at] = static_cast<T>(row(classes, c, static_cast<C>(x[at])));
     }
   }
 }
@@ -179,14 +237,24 @@ void CudaBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const
                                      const Array& sums, const Array& total_weight, const Array& grad_loss,
                                      const Array& grad_x) {
   const Rows all(x);
-  const bool by_warps = all.after == 1;  // also where rows are short: threads that each write a row take longer
+  if (x.numel() == 0) return;
   dispatch_floating(x.dtype(), "cross_entropy", [&](auto type) {
     using T = decltype(type);
     using C = compute_t<T>;
-    cuda::launch(by_warps ? cross_entropy_grad_rows<cuda::ByWarp, C, T> : cross_entropy_grad_rows<cuda::ByThread, C, T>,
-                 all.blocks(by_warps), dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
-                 static_cast<const T*>(x.raw()), pointer<const C>(sums), pointer<const C>(total_weight),
-                 static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
+    const auto run = [&](auto kernel, const dim3& blocks) {
+      cuda::launch(kernel, blocks, dim3(cuda::row_threads), all, classes_of<C>(how, target, weight),
+                   static_cast<const T*>(x.raw()), pointer<const C>(sums), pointer<const C>(total_weight),
+                   static_cast<const C*>(grad_loss.raw()), static_cast<T*>(grad_x.raw()));
+    };
+    if (all.after != 1) return run(cross_entropy_grad_rows<C, T>, all.blocks(false));
+    constexpr std::int64_t fewest = 16 / sizeof(T);  // classes with which a pack has at most two rows
+    cuda::with_lanes<T>(
+        all.n < fewest ? 1 : x.numel(),
+        [&](auto lanes) {
+          run(cross_entropy_grad_packs<lanes, C, T>,
+              cuda::blocks_for(x.numel() / lanes, cuda::row_threads, 8 * cuda::multiprocessors));
+        },
+        x, grad_x);
   });
 }
 

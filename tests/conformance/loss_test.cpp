@@ -80,9 +80,11 @@ Array targets(std::int64_t rows, std::int64_t classes) {
   return Array::from(values, {rows});
 }
 
-// One block's work and that of many, rows wider than a warp, nothing at all.
-const std::vector<Shape> batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}};
-const std::vector<Shape> more_batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}, {1, 10}, {100, 10}, {256, 4}, {9, 1000}};
+// One block's work and that of many, rows wider than a warp, nothing at all, packs across two rows of one or of many
+// rounds.
+const std::vector<Shape> batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}, {40, 21}};
+const std::vector<Shape> more_batches = {{1, 1},  {20, 33},  {0, 10},  {257, 3},  {40, 21},
+                                         {1, 10}, {100, 10}, {256, 4}, {9, 1000}, {120000, 21}};
 
 TEST(CudaLoss, CrossEntropy) {
   for (const DType dtype : floating_dtypes) {
