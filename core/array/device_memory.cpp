@@ -34,7 +34,8 @@ int device_count(Device::Kind kind) {
 
 void synchronize(Device device) { device_memory(device).synchronize(); }
 
-MemoryStats memory_stats(Device device) { return device_memory(device).memory_stats(); }
+MemoryStats memory_stats(Device device) { return device_memory(device).allocator().stats(); }
+void reset_peak_memory(Device device) { device_memory(device).allocator().reset_peak(); }
 
 Device parse_device(std::string_view text) {
   if (text == "cpu") return {};

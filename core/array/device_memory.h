@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tandem/core/base/annex.h>
+#include <tandem/core/device/caching_allocator.h>
 #include <tandem/core/device/device.h>
-#include <tandem/core/device/memory_stats.h>
 
 #include <cstddef>
 
@@ -16,11 +16,8 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  // Memory that is aligned for every vector instruction. It comes from a cache: a block that was given back serves the
-  // next request of its size class.
-  virtual void* allocate(std::size_t bytes) = 0;
-  virtual void deallocate(void* data, std::size_t bytes) = 0;
-  virtual MemoryStats memory_stats() const = 0;
+  // Its blocks are aligned for every vector instruction.
+  virtual CachingAllocator& allocator() = 0;
 
   // Copies bytes between the host's memory and the device's, after all work that was started before. The copy is
   // complete when the call returns.

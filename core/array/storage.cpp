@@ -5,7 +5,7 @@
 namespace tandem {
 
 Storage::Storage(std::size_t bytes, Device device)
-    : data_(device_memory(device).allocate(bytes)), bytes_(bytes), device_(device) {}
+    : data_(device_memory(device).allocator().allocate(bytes)), bytes_(bytes), device_(device) {}
 
 Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
@@ -15,7 +15,7 @@ Storage::Storage(void* data, std::size_t bytes, Device device, std::function<voi
 Storage::~Storage() {
   try {
     if (release_) release_();
-    else device_memory(device_).deallocate(data_, bytes_);
+    else device_memory(device_).allocator().deallocate(data_, bytes_);
   } catch (const std::exception&) {
   }
 }

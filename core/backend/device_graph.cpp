@@ -17,7 +17,7 @@ constexpr std::size_t memory_bytes = 64 * 1024;
 struct GraphRecording final : Recording {
   explicit GraphRecording(Device device) : device(device) { ++recordings; }
   ~GraphRecording() {
-    if (memory) backend(device).deallocate(memory, memory_bytes);
+    if (memory) backend(device).allocator().deallocate(memory, memory_bytes);
   }
 
   std::uint64_t number() const override { return recordings; }
@@ -39,7 +39,7 @@ struct GraphRecording final : Recording {
 
 DeviceGraph::~DeviceGraph() {
   try {
-    if (memory_) backend(device_).deallocate(memory_, memory_bytes);
+    if (memory_) backend(device_).allocator().deallocate(memory_, memory_bytes);
   } catch (const std::exception&) {  // a GPU that has failed: its memory is lost
   }
 }
@@ -58,7 +58,7 @@ std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<voi
   GraphRecording recording(device);
   // The first memory of a recording: nothing that is recorded has used it.
   auto graph = recorder(device, [&] {
-    recording.memory = static_cast<char*>(backend(device).allocate(memory_bytes));
+    recording.memory = static_cast<char*>(backend(device).allocator().allocate(memory_bytes));
     work();
   });
   graph->before_ = std::exchange(recording.before, {});

@@ -29,18 +29,15 @@ class HostMemory : public MemorySource {
   }
 };
 
+}  // namespace
+
 // The allocator is never destroyed, because Arrays with static storage may give memory back after main() has ended.
-CachingAllocator& allocator() {
+CachingAllocator& CpuBackend::allocator() {
   static auto* source = new HostMemory;
   static auto* instance = new CachingAllocator(*source, alignment);
   return *instance;
 }
 
-}  // namespace
-
-void* CpuBackend::allocate(std::size_t bytes) { return allocator().allocate(bytes); }
-void CpuBackend::deallocate(void* data, std::size_t bytes) { allocator().deallocate(data, bytes); }
-MemoryStats CpuBackend::memory_stats() const { return allocator().stats(); }
 void CpuBackend::upload(const void* host, void* data, std::size_t bytes) { std::memcpy(data, host, bytes); }
 void CpuBackend::download(const void* data, void* host, std::size_t bytes) { std::memcpy(host, data, bytes); }
 

@@ -63,8 +63,6 @@ GpuAllocator& device_allocator(int index) {
 
 }  // namespace cuda
 
-void* CudaBackend::allocate(std::size_t bytes) { return cuda::device_allocator(index_).allocate(bytes); }
-void CudaBackend::deallocate(void* data, std::size_t bytes) { cuda::device_allocator(index_).deallocate(data, bytes); }
-MemoryStats CudaBackend::memory_stats() const { return cuda::device_allocator(index_).stats(); }
+CachingAllocator& CudaBackend::allocator() { return cuda::device_allocator(index_); }
 
 }  // namespace tandem

@@ -41,6 +41,11 @@ MemoryStats CachingAllocator::stats() const {
   return stats_;
 }
 
+void CachingAllocator::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  stats_.peak_bytes_in_use = stats_.bytes_in_use;
+}
+
 CachingAllocator::Block CachingAllocator::take(std::size_t bytes) {
   const SizeClass wanted = size_class(bytes);
   return {take_from(free_[wanted.index], wanted.bytes), wanted.bytes};

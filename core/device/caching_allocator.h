@@ -42,6 +42,7 @@ class CachingAllocator {
   void* allocate(std::size_t bytes);
   void deallocate(void* block, std::size_t bytes);
   MemoryStats stats() const;
+  void reset_peak();
 
  protected:
   static constexpr std::size_t large = std::size_t{1} << 20, most_steps = 16;

@@ -16,7 +16,8 @@ struct MemoryStats {
   std::uint64_t peak_bytes_in_use = 0;
 };
 
-// Any thread may call it.
+// Any thread may call these. From reset_peak_memory() on, peak_bytes_in_use is the most that was in use since then.
 MemoryStats memory_stats(Device device = {});
+void reset_peak_memory(Device device = {});
 
 }  // namespace tandem

@@ -37,5 +37,18 @@ TEST(CachingAllocator, GivesBackWhatIsFreeWhenMemoryIsOut) {
   EXPECT_THROW(allocator.allocate(std::size_t{60} << 20), std::exception);
 }
 
+TEST(CachingAllocator, ThePeakCountsFromItsReset) {
+  testing::CountingSource source;
+  CachingAllocator allocator(source, 512);
+  void* const kept = allocator.allocate(512);
+  allocator.deallocate(allocator.allocate(4096), 4096);
+  EXPECT_EQ(allocator.stats().peak_bytes_in_use, 512u + 4096u);
+  allocator.reset_peak();
+  EXPECT_EQ(allocator.stats().peak_bytes_in_use, 512u);
+  allocator.deallocate(allocator.allocate(1024), 1024);
+  EXPECT_EQ(allocator.stats().peak_bytes_in_use, 512u + 1024u);
+  allocator.deallocate(kept, 512);
+}
+
 }  // namespace
 }  // namespace tandem
