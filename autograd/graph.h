@@ -39,6 +39,7 @@ struct TensorState {
   bool requires_grad = false;
   std::shared_ptr<GraphNode> node;  // the operation that made the value; null for a leaf
   bool shares_memory = false;       // another Tensor of the graph shows the same memory: one is a view of the other
+  std::shared_ptr<Recomputed> recomputed;  // computes the value again; null where the graph holds the value
 
   Array grad;  // the gradient; its numbers mean something only while has_grad is true
   bool has_grad = false;

@@ -47,6 +47,24 @@ using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>
 // over.
 inline bool is_unshared(const Array& array) { return array.storage().use_count() == 1; }
 
+// A result that is cheap to compute from Arrays that the graph holds anyway. The graph then need not hold the result
+// between forward and backward: the first closure that needs it computes it again.
+class Recomputed {
+ public:
+  // `version` is that of the result's storage: once somebody writes over the result in place, the two differ.
+  Recomputed(std::function<Array()> compute, std::uint64_t version) : compute_(std::move(compute)), version_(version) {}
+  const Array& get() {
+    if (compute_) array_ = std::exchange(compute_, nullptr)();
+    return array_;
+  }
+  bool stands_for(const Array& array) const { return array.storage()->version() == version_; }
+
+ private:
+  std::function<Array()> compute_;
+  Array array_;
+  std::uint64_t version_;
+};
+
 // An Array that the backward closure will need. Its use is an Error when somebody has written over the Array in place:
 // the Error names both operations. Without this check the gradient would be wrong.
 class Saved {
@@ -56,13 +74,17 @@ class Saved {
     TANDEM_CHECK(array_.defined(), operation, ": an Array that it needs is undefined");
     version_ = array_.storage()->version();
   }
+  // Does not hold the value of `x` where it can be recomputed.
+  Saved(const char* operation, const Tensor& x);
+  explicit Saved(std::shared_ptr<Recomputed> recomputed) : recomputed_(std::move(recomputed)) {}
   const Array& get() const {
+    if (recomputed_) return recomputed_->get();
     check_unchanged();
     return array_;
   }
   // For a closure that needs the Array without its numbers, or has them from elsewhere.
   void check_unchanged() const;
-  bool is_set() const { return array_.defined(); }
+  bool is_set() const { return recomputed_ || array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
   bool is_unshared() const { return autograd::is_unshared(array_); }
 
@@ -70,6 +92,7 @@ class Saved {
   const char* operation_ = "";
   Array array_;
   std::uint64_t version_ = 0;
+  std::shared_ptr<Recomputed> recomputed_;
 };
 
 // Of an input that may be left out: undefined for an undefined Tensor.

@@ -194,6 +194,12 @@ GraphNode::~GraphNode() {
   waiting = nullptr;
 }
 
+Saved::Saved(const char* operation, const Tensor& x) {
+  const auto& recomputed = x.state()->recomputed;
+  if (recomputed && recomputed->stands_for(x.value())) recomputed_ = recomputed;
+  else *this = Saved(operation, x.value());
+}
+
 void Saved::check_unchanged() const {
   TANDEM_CHECK(array_.storage()->version() == version_, operation_, ": a value of shape ", array_.shape(),
                " that its backward pass needs was changed in place by ", array_.storage()->last_writer(),

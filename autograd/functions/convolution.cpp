@@ -89,10 +89,11 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   const Array filter = filter_for(image, kernel, weight);
   const Array y = ops::conv2d(image, filter, low_bias(bias, image), window);
   return record(operation, {x, weight, bias}, as_given(y, kind),
-                [in = Saved(operation, image), w = Saved(operation, kernel), filter, window, kind](
+                [in = Saved(operation, x), w = Saved(operation, kernel), filter, window, kind](
                     const Array& given, Needs needs) -> Gradients {
                   w.check_unchanged();
-                  Gradients gradients = conv2d_gradients(in, as_image(given, kind), filter, window, w, needs, kind);
+                  Gradients gradients =
+                      conv2d_gradients(as_image(in, kind), as_image(given, kind), filter, window, w, needs, kind);
                   for (const std::size_t i : {0, 1}) gradients[i] = as_given(gradients[i], kind);
                   return gradients;
                 });

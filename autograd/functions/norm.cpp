@@ -2,6 +2,7 @@
 #include <tandem/autograd/functions/norm.h>
 #include <tandem/autograd/functions/shape.h>
 #include <tandem/autograd/gradient_place.h>
+#include <tandem/autograd/graph.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/base/scope.h>
 #include <tandem/core/ops.h>
@@ -89,6 +90,20 @@ struct BatchNormBackward {
   }
 };
 
+// Computes the output `y` once more, or is null where the graph holds y. A GPU reads x once more in a small part of the
+// time of the convolution that needs y, while x and y of all layers are most of a network's memory. Small outputs cost
+// more time than they save memory. An addend that is recomputed itself would be held for this alone.
+std::shared_ptr<Recomputed> recomputed_output(const Array& y, const Saved& in, const BatchNormAffine& affine,
+                                              BatchNormFusion fusion, const Tensor& addend) {
+  constexpr std::int64_t small = 1 << 20;
+  if (y.device().is_cpu() || fusion.max_pool_2x2 || y.numel() < small) return nullptr;
+  if (addend.defined() && addend.state()->recomputed) return nullptr;
+  const auto compute = [in, affine, fusion, more = addend.defined() ? Saved("batch_norm", addend) : Saved()] {
+    return ops::batch_norm_apply(in, affine, fusion, more.is_set() ? more.get() : Array()).y;
+  };
+  return std::make_shared<Recomputed>(compute, y.storage()->version());
+}
+
 }  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNormState& state,
@@ -116,19 +131,26 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   const auto out = ops::batch_norm_apply(x.value(), affine, fusion, value_of(addend));
   // Backward undoes the operations in reverse order, the ReLU first. With an addend, x does not tell where the ReLU let
   // a number through. Then the output y tells it.
-  const bool by_output = addend.defined() && fusion.relu;
-  if (by_output) fusion.relu = false;
-  return record("batch_norm", {x, weight, bias, addend}, out.y,
-                BatchNormBackward{.in = Saved("batch_norm", x.value()),
-                                  .weight = Saved("batch_norm", affine.weight),
-                                  .bias = Saved("batch_norm", affine.bias),
-                                  .y = by_output ? Saved("batch_norm", out.y) : Saved(),
-                                  .affine = affine,
-                                  .fusion = fusion,
-                                  .count = statistics.count,
-                                  .exchange = by_batch ? state.exchange : nullptr,
-                                  .selected = out.selected,
-                                  .index = out.index});
+  const Saved in("batch_norm", x.value());
+  auto recomputed = recomputed_output(out.y, in, affine, fusion, addend);
+  Saved y;
+  if (addend.defined() && fusion.relu) {
+    y = recomputed ? Saved(recomputed) : Saved("batch_norm", out.y);
+    fusion.relu = false;
+  }
+  const Tensor result = record("batch_norm", {x, weight, bias, addend}, out.y,
+                               BatchNormBackward{.in = in,
+                                                 .weight = Saved("batch_norm", affine.weight),
+                                                 .bias = Saved("batch_norm", affine.bias),
+                                                 .y = y,
+                                                 .affine = affine,
+                                                 .fusion = fusion,
+                                                 .count = statistics.count,
+                                                 .exchange = by_batch ? state.exchange : nullptr,
+                                                 .selected = out.selected,
+                                                 .index = out.index});
+  if (!result.is_leaf()) result.state()->recomputed = std::move(recomputed);
+  return result;
 }
 
 }  // namespace tandem

@@ -1,0 +1,110 @@
+// Outputs of batch norms that the graph does not hold between forward and backward.
+#include <tandem/autograd/functions.h>
+#include <tandem/core/device/memory_stats.h>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "conformance/compare.h"
+
+namespace tandem {
+namespace {
+
+using testing::gpu;
+using testing::numbers;
+
+const Shape image{2, 32, 128, 128};  // large enough that outputs are recomputed
+
+struct Layer {
+  Tensor kernel, weight, bias;
+  explicit Layer(unsigned seed)
+      : kernel(numbers({32, 32, 1, 1}, seed).channels_last().to(gpu), true),
+        weight(numbers({32}, seed + 1).to(gpu), true),
+        bias(numbers({32}, seed + 2).to(gpu), true) {}
+  Tensor operator()(const Tensor& x, const Tensor& shortcut = {}) const {
+    BatchNormState state;
+    return batch_norm(conv2d(x, kernel), weight, bias, state, {.relu = true}, shortcut);
+  }
+};
+
+// Stands between two layers, and changes nothing.
+using Between = std::function<Tensor(const Tensor&)>;
+
+Tensor same(const Tensor& x) { return x; }
+// A view. What saves a view holds its memory, so that nothing is recomputed.
+Tensor held(const Tensor& x) { return reshape(x, x.shape()); }
+
+// A layer, and two residual blocks of two layers.
+class Network {
+ public:
+  Tensor forward(const Between& between) const {
+    Tensor x = layers_[0](x_);
+    for (std::size_t i = 1; i + 1 < layers_.size(); i += 2)
+      x = between(layers_[i + 1](between(layers_[i](between(x))), x));
+    return x;
+  }
+  std::vector<std::vector<float>> gradients(const Tensor& loss, bool retain_graph = false) const {
+    for (const Layer& layer : layers_)
+      for (Tensor p : {layer.kernel, layer.weight, layer.bias}) p.set_grad({});
+    loss.backward({.retain_graph = retain_graph});
+    std::vector<std::vector<float>> all;
+    for (const Layer& layer : layers_)
+      for (const Tensor& p : {layer.kernel, layer.weight, layer.bias}) all.push_back(p.grad().to_vector<float>());
+    return all;
+  }
+
+ private:
+  std::vector<Layer> layers_{Layer(1), Layer(4), Layer(7), Layer(10), Layer(13)};
+  const Tensor x_{numbers(image, 99).channels_last().to(gpu)};
+};
+
+std::uint64_t bytes_in_use() { return memory_stats(gpu).bytes_in_use; }
+
+TEST(CudaRecomputed, GradientsAreThoseOfAGraphThatHoldsTheOutputs) {
+  const Network network;
+  const auto expected = network.gradients(mean(network.forward(held)));
+  const Tensor loss = mean(network.forward(same));
+  EXPECT_EQ(network.gradients(loss, true), expected);
+  EXPECT_EQ(network.gradients(loss), expected);
+}
+
+TEST(CudaRecomputed, TheGraphHoldsHalfOfTheOutputs) {
+  const Network network;
+  const std::uint64_t one = numbers(image).bytes(), before = bytes_in_use();
+  Tensor loss = mean(network.forward(held));
+  const std::uint64_t all = bytes_in_use() - before;
+  EXPECT_GE(all, 9 * one);  // five of convolutions, four of batch norms, of which each has a convolution behind it
+  loss = mean(network.forward(same));
+  // The outputs of the convolutions, and of the first block: the second block's shortcut.
+  EXPECT_LT(bytes_in_use() - before, 6.5 * one);
+}
+
+TEST(CudaRecomputed, AnOutputThatIsChangedInPlaceIsHeld) {
+  Layer first(1), second(4);
+  const Tensor x(numbers(image).channels_last().to(gpu));
+  mean(second(first(x) * 2.0)).backward();
+  const auto expected = first.kernel.grad().to_vector<float>();
+  first.kernel.set_grad({});
+  mean(second(mul_(first(x), 2))).backward();
+  EXPECT_EQ(first.kernel.grad().to_vector<float>(), expected);
+}
+
+TEST(CudaRecomputed, AnInputThatWasChangedInPlaceIsNamed) {
+  const Layer first(1), second(4);
+  BatchNormState state;
+  const Tensor x = conv2d(Tensor(numbers(image).channels_last().to(gpu)), first.kernel);
+  const Tensor loss = mean(second(batch_norm(x, first.weight, first.bias, state, {.relu = true})));
+  mul_(x, 2);
+  try {
+    loss.backward();
+    FAIL() << "nothing was noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("changed in place by mul_"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tandem
