@@ -3,7 +3,6 @@
 #include <tandem/core/cuda/library.h>
 #include <tandem/core/cuda/plan_log.h>
 #include <tandem/core/cuda/runtime.h>
-#include <tandem/core/device/math_mode.h>
 
 #include <cublasLt.h>
 
@@ -199,16 +198,16 @@ void log(const Plan& plan, const Array& a, const Array& b, Epilogue wanted, cons
 
 // Returns which epilogue was applied. When it is not the wanted one, `only_with_it` keeps the product from being made.
 Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array* vector, const Array& y,
-                  bool only_with_it) {
+                  bool only_with_it, const ProductMode& mode) {
   auto& library = Library<cublasLtHandle_t, Plan>::of(y.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
-  const bool tf32 = math_mode().tf32_matmul;
   static_assert(std::tuple_size_v<PlanKey> >= 2 + 3 * 7, "the entries of a batched product");
   PlanKey key{};
   std::size_t entries = 0;
   const auto add = [&](std::int64_t entry) { key.at(entries++) = entry; };
-  add(((static_cast<int>(a.dtype()) << 8 | static_cast<int>(y.dtype())) << 8 | static_cast<int>(epilogue)) << 1 | tf32);
+  add(((static_cast<int>(a.dtype()) << 8 | static_cast<int>(y.dtype())) << 8 | static_cast<int>(epilogue)) << 2 |
+      mode.tf32 << 1 | mode.adds);
   add(vector ? alignment_of(vector->raw()) : 0);
   for (const Array* m : {&a, &b, &y}) {
     add(alignment_of_matrices(*m));
@@ -218,7 +217,7 @@ Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array
     }
   }
   Plan& plan = library.plans.get(key, [&] {
-    auto made = make_plan(library.handle, a, b, epilogue, vector, y, tf32);
+    auto made = make_plan(library.handle, a, b, epilogue, vector, y, mode.tf32);
     if (has_plan_log()) log(*made, a, b, epilogue, y);
     return made;
   });
@@ -227,26 +226,28 @@ Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array
   Array workspace;
   if (plan.workspace > 0) workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
   // The factors are read from the host, in the operation's scale type.
-  const float one = 1, zero = 0;
-  const double wide_one = 1, wide_zero = 0;
-  const bool wide = y.dtype() == DType::f64;
-  TANDEM_CUBLAS(cublasLtMatmul(library.handle, plan.operation.get(), wide ? static_cast<const void*>(&wide_one) : &one,
-                               b.raw(), plan.a.get(), a.raw(), plan.b.get(),
-                               wide ? static_cast<const void*>(&wide_zero) : &zero, y.raw(), plan.d.get(), y.raw(),
-                               plan.d.get(), &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr,
-                               plan.workspace, current_stream()));
+  const float narrow[] = {0, 1};
+  const double wide[] = {0, 1};
+  const auto factor = [&](bool is_one) {
+    return y.dtype() == DType::f64 ? static_cast<const void*>(&wide[is_one]) : &narrow[is_one];
+  };
+  TANDEM_CUBLAS(cublasLtMatmul(library.handle, plan.operation.get(), factor(true), b.raw(), plan.a.get(), a.raw(),
+                               plan.b.get(), factor(mode.adds), y.raw(), plan.d.get(), y.raw(), plan.d.get(),
+                               &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr, plan.workspace,
+                               current_stream()));
   return plan.epilogue;
 }
 
 }  // namespace
 
-bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y) {
+bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y, const ProductMode& mode) {
   const Epilogue wanted = bias ? Epilogue::bias : Epilogue::none;
-  return multiply(a, b, wanted, bias, y, false) == wanted;
+  return multiply(a, b, wanted, bias, y, false, mode) == wanted;
 }
 
-bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) {
-  return multiply(a, b, Epilogue::row_sums, &row_sums, y, true) == Epilogue::row_sums;
+bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums,
+                            const ProductMode& mode) {
+  return multiply(a, b, Epilogue::row_sums, &row_sums, y, true, mode) == Epilogue::row_sums;
 }
 
 }  // namespace tandem::cuda

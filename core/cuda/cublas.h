@@ -2,18 +2,25 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/device/math_mode.h>
 
 namespace tandem::cuda {
+
+struct ProductMode {
+  bool tf32 = math_mode().tf32_matmul;
+  bool adds = false;  // y += a b
+};
 
 // y (M, N) = a (M, K) b (K, N) + bias (N) in the current stream, or the same for a batch: all three then have a first
 // dimension of at most 65,535. All arrays are on the current GPU, and none is empty. They are of one dtype, but y and
 // bias may be f32 where a and b are 16-bit. y's matrices are row-major, and transpose_of (layouts.h) can describe those
 // of a and b. bias may be null; otherwise it is dense and aligned to 16 bytes. Sums of 16-bit products stay f32 until
 // the end. Returns false when the bias was not added, which is then up to the caller. Any thread may call.
-bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y);
+bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y, const ProductMode& mode = {});
 
 // The same for two matrices without a bias; row_sums (M) receives the sum of each row of a. It is as a bias would be.
 // Returns false, and has done nothing, where cuBLASLt has no algorithm for both.
-bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums);
+bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums,
+                            const ProductMode& mode = {});
 
 }  // namespace tandem::cuda

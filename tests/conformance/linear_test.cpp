@@ -10,7 +10,10 @@
 #include <random>
 
 #ifdef TANDEM_EMULATED_CUDA
+#include <tandem/core/backend/device_graph.h>
+
 #include "libraries.h"
+#include "work_log.h"
 #endif
 
 namespace tandem {
@@ -207,6 +210,11 @@ const ConvolutionCase convolutions[] = {
     {{2, 2, 9, 8}, 3, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}},
     {{1, 3, 9, 9}, 2, {.kernel = 3, .stride = 2, .padding = 2, .dilation = 2}},
     {{3, 2, 1, 1}, 1, {.kernel = 1}},
+    // Products of matrices, and what looks like them.
+    {{3, 24, 9, 4}, 16, {.kernel = 1}},
+    {{2, 8, 5, 7}, 6, {.kernel = 1, .dilation = 3}},
+    {{2, 8, 7, 7}, 4, {.kernel = 1, .stride = 2}},
+    {{2, 8, 4, 3}, 4, {.kernel = 1, .padding = 1}},
     // Few channels, which have kernels of their own: odd sizes, several bands of an image, several rows of a thread.
     {{3, 1, 13, 11}, 32, {.kernel = 5, .padding = 2}},
     {{2, 1, 9, 10}, 16, {.kernel = {3, 4}, .stride = {1, 2}, .padding = {0, 3}, .dilation = {2, 1}}},
@@ -221,16 +229,19 @@ const ConvolutionCase convolutions[] = {
 
 TEST_P(CudaLinear, AddsTheGradientOfAnInputToAnother) {
   const DType dtype = GetParam();
-  const Window window{.kernel = 3, .padding = 1};
-  const Array x = numbers({2, 6, 7, 5}, dtype).channels_last(), weight = numbers({12, 6, 3, 3}, dtype, 2);
-  const Array grad_y = numbers({2, 12, 7, 5}, dtype, 3).channels_last();
-  const Array before = numbers({2, 6, 7, 5}, dtype, 4).channels_last();
-  const auto grads = [&](Device device) {
-    const auto place = ops::empty_weight_grad(x.to(device), window, 12, true, dtype);
-    return ops::conv2d_grads_into(x.to(device), grad_y.to(device), weight.to(device), window, place.weight, place.bias,
-                                  before.to(device).clone());
-  };
-  for (int i = 0; i < 2; ++i) expect_same(grads(Device{}), grads(cuda), 12 * 9);
+  const Array x = numbers({2, 8, 7, 5}, dtype).channels_last();
+  const Array grad_y = numbers({2, 16, 7, 5}, dtype, 3).channels_last();
+  const Array before = numbers({2, 8, 7, 5}, dtype, 4).channels_last();
+  for (const std::int64_t kernel : {3, 1}) {
+    const Window window{.kernel = kernel, .padding = kernel / 2};
+    const Array weight = numbers({16, 8, kernel, kernel}, dtype, 2);
+    const auto grads = [&](Device device) {
+      const auto place = ops::empty_weight_grad(x.to(device), window, 16, true, dtype);
+      return ops::conv2d_grads_into(x.to(device), grad_y.to(device), weight.to(device), window, place.weight,
+                                    place.bias, before.to(device).clone());
+    };
+    for (int i = 0; i < 2; ++i) expect_same(grads(Device{}), grads(cuda), 16 * 9);
+  }
 }
 
 TEST_P(CudaLinear, Convolves) {
@@ -293,6 +304,27 @@ TEST_P(CudaLinear, ConvolvesRowMajorWhereCudnnHasNothingForChannelsLast) {
   const LibrariesThatCan can({.channels_last = false});
   for (const ConvolutionCase& c : convolutions)
     expect_same_convolution(c, GetParam(), GetParam() == DType::f64 ? DType::f64 : DType::f32);
+}
+
+TEST_P(CudaLinear, MultipliesInsteadOfConvolvingByOneTimesOne) {
+  const Array x = numbers({2, 8, 5, 6}, GetParam()).channels_last().to(cuda);
+  const Array weight = numbers({16, 8, 1, 1}, GetParam(), 2).to(cuda), bias = numbers({16}, GetParam(), 3).to(cuda);
+  const Window window{.kernel = 1};
+  const auto step = [&] {
+    const Array y = ops::conv2d(x, weight, bias, window);
+    ops::conv2d_grad_input(y, weight, window, x.shape());
+    ops::conv2d_grad_weight(x, y, window, 16, true, DType::f32);
+  };
+  step();  // makes the library's handle
+  std::vector<std::string> works;
+  emulation::note_work_in(&works);
+  record_graph(cuda, step);
+  emulation::note_work_in(nullptr);
+  if (GetParam() == DType::f64) {
+    EXPECT_EQ(std::ranges::count(works, "cuDNN"), 3);  // its images are row-major
+  } else {
+    EXPECT_EQ(works, std::vector<std::string>(3, "cuBLAS"));
+  }
 }
 
 TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {

@@ -1,5 +1,6 @@
 // Outputs of batch norms that the graph does not hold between forward and backward.
 #include <tandem/autograd/functions.h>
+#include <tandem/core/device/math_mode.h>
 #include <tandem/core/device/memory_stats.h>
 
 #include <gtest/gtest.h>
@@ -61,9 +62,16 @@ class Network {
   const Tensor x_{numbers(image, 99).channels_last().to(gpu)};
 };
 
+// With algorithms whose results are the same each time.
+class CudaRecomputed : public ::testing::Test {
+ protected:
+  CudaRecomputed() { set_deterministic(true); }
+  ~CudaRecomputed() override { set_deterministic(false); }
+};
+
 std::uint64_t bytes_in_use() { return memory_stats(gpu).bytes_in_use; }
 
-TEST(CudaRecomputed, GradientsAreThoseOfAGraphThatHoldsTheOutputs) {
+TEST_F(CudaRecomputed, GradientsAreThoseOfAGraphThatHoldsTheOutputs) {
   const Network network;
   const auto expected = network.gradients(mean(network.forward(held)));
   const Tensor loss = mean(network.forward(same));
@@ -71,7 +79,7 @@ TEST(CudaRecomputed, GradientsAreThoseOfAGraphThatHoldsTheOutputs) {
   EXPECT_EQ(network.gradients(loss), expected);
 }
 
-TEST(CudaRecomputed, TheGraphHoldsHalfOfTheOutputs) {
+TEST_F(CudaRecomputed, TheGraphHoldsHalfOfTheOutputs) {
   const Network network;
   const std::uint64_t one = numbers(image).bytes(), before = bytes_in_use();
   Tensor loss = mean(network.forward(held));
@@ -82,7 +90,7 @@ TEST(CudaRecomputed, TheGraphHoldsHalfOfTheOutputs) {
   EXPECT_LT(bytes_in_use() - before, 6.5 * one);
 }
 
-TEST(CudaRecomputed, AnOutputThatIsChangedInPlaceIsHeld) {
+TEST_F(CudaRecomputed, AnOutputThatIsChangedInPlaceIsHeld) {
   Layer first(1), second(4);
   const Tensor x(numbers(image).channels_last().to(gpu));
   mean(second(first(x) * 2.0)).backward();
@@ -92,7 +100,7 @@ TEST(CudaRecomputed, AnOutputThatIsChangedInPlaceIsHeld) {
   EXPECT_EQ(first.kernel.grad().to_vector<float>(), expected);
 }
 
-TEST(CudaRecomputed, AnInputThatWasChangedInPlaceIsNamed) {
+TEST_F(CudaRecomputed, AnInputThatWasChangedInPlaceIsNamed) {
   const Layer first(1), second(4);
   BatchNormState state;
   const Tensor x = conv2d(Tensor(numbers(image).channels_last().to(gpu)), first.kernel);

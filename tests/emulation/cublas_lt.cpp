@@ -86,10 +86,12 @@ void check_product(const char* call, cublasLtHandle_t handle, const Product& p) 
   if (p.d->batch > 65535) die("%s: a batch of %d", call, p.d->batch);
 }
 
-void check_factor(const Product& p, const void* given, double wanted) {
+// Whether the factor is 1, and not 0.
+bool is_one(const Product& p, const void* given) {
   const double value = p.how->scale == CUDA_R_64F ? *static_cast<const double*>(given)
                                                   : static_cast<double>(*static_cast<const float*>(given));
-  if (value != wanted) die("cublasLtMatmul: a factor of %g, not %g", value, wanted);
+  if (value != 0 && value != 1) die("cublasLtMatmul: a factor of %g", value);
+  return value == 1;
 }
 
 // Matrix number `i` of a batch, in the memory of the GPU.
@@ -213,8 +215,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (const int failure = emulation::libraries().cublas_failure) return static_cast<cublasStatus_t>(failure);
   if (c_data != d_data) die("%s: C is not D", call);
   if (algorithm->epilogue != descriptor->epilogue) die("%s: the algorithm is for another epilogue", call);
-  check_factor(p, alpha, 1);
-  check_factor(p, beta, 0);
+  if (!is_one(p, alpha)) die("%s: a product times 0", call);
+  const bool adds = is_one(p, beta);
   const cublasLtMatrixLayout_t layouts[] = {a, b, c, d};
   const void* const matrices[] = {a_data, b_data, c_data, d_data};
   for (int i = 0; i < 4; ++i) {
@@ -239,10 +241,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const Array right = matrix(*b, b_data, i, descriptor->transposed[1] == CUBLAS_OP_T);
     const Array out = matrix(*d, d_data, i, false);
     emulation::submit_library_work(stream, "cuBLAS", workspace, algorithm->workspace, [=] {
-      const bool widens = left.dtype() != out.dtype();
+      const bool widens = left.dtype() != DType::f64 && (adds || left.dtype() != out.dtype());
       const auto read = [&](const Array& m) { return tf32 ? emulation::as_tf32(m) : widens ? m.to(DType::f32) : m; };
       Array product = tandem::ops::matmul(read(left), read(right));
       if (adds_bias) product = tandem::ops::zip(tandem::functors::Add{}, product, vector.reshape({product.dim(0), 1}));
+      if (adds) product = tandem::ops::zip(tandem::functors::Add{}, product, out.to(product.dtype()));
       Array(out).copy_from(emulation::as_a_library(product));
       if (!sums_rows) return;
       const Array wide = right.dtype() == DType::f64 ? right : right.to(DType::f32);
