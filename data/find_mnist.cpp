@@ -41,13 +41,11 @@ MnistFolder sample(const std::string& reason, double seconds) {
                reason);
   return {
       folder, true,
-      fmt::format("WARNING: MNIST could not be downloaded ({:.1f} s). Going on with the small sample that comes with "
-                  "Tandem: 10,000 training and 2,000 test images.\n",
-                  seconds) +
-          "Its losses and accuracy are NOT those of MNIST: less accuracy is to be expected of so few images. For the "
-          "real data, connect to the network or give the folder of its four files: set TANDEM_DATA=FOLDER, or --data "
-          "FOLDER of programs that have it.\n" +
-          reason};
+      fmt::format("WARNING: MNIST could not be downloaded ({:.1f} s). Training uses the small sample that comes with "
+                  "Tandem: 10,000 training and 2,000 test images.\nIts losses and accuracy are NOT those of MNIST: "
+                  "expect less accuracy. For the real data, remove the cause that the next lines name, or give the "
+                  "folder of MNIST's four files: TANDEM_DATA=FOLDER, or --data FOLDER of programs that have it.\n{}",
+                  seconds, reason)};
 }
 
 }  // namespace
@@ -65,16 +63,16 @@ AnnexList<MnistDownload>& mnist_downloads() {
 MnistFolder find_mnist(const MnistSource& source) {
   if (!source.data.empty()) return {source.data, false, ""};
   if (const std::string data = environment("TANDEM_DATA"); !data.empty()) return {data, false, ""};
-  const fs::path folder = cache_folder("mnist");
-  if (holds_all(folder)) return {folder, false, ""};
-
   const auto start = std::chrono::steady_clock::now();
-  std::string reason = "This build has no downloads.";
-  for (const MnistDownload download : mnist_downloads().entries()) {
-    reason = download(source, folder);
-    if (reason.empty()) return {folder, false, "MNIST was downloaded into " + folder.string()};
+  try {
+    const fs::path folder = cache_folder("mnist");
+    if (holds_all(folder)) return {folder, false, ""};
+    TANDEM_CHECK(!mnist_downloads().entries().empty(), "This build has no downloads.");
+    mnist_downloads().entries().front()(source, folder);
+    return {folder, false, "MNIST was downloaded into " + folder.string()};
+  } catch (const Error& error) {  // no network, no home folder, or one that can't be written
+    return sample(error.what(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  return sample(reason, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 }  // namespace tandem::data

@@ -35,12 +35,13 @@ struct MnistSource {
 
 // Takes the first of these folders: source.data; $TANDEM_DATA; the user's cache folder, tandem/mnist below
 // $XDG_CACHE_HOME or ~/.cache. On first use the files are downloaded into the cache folder and unpacked. When no mirror
-// can be reached, the folder is the sample that comes with Tandem ($TANDEM_SAMPLE, or its place in the source tree).
-// When several processes run on one host, one of them should call this function first.
+// can be reached, or the cache folder can't be written, the folder is the sample that comes with Tandem
+// ($TANDEM_SAMPLE, or its place in the source tree). When several processes run on one host, one of them should call
+// this function first.
 MnistFolder find_mnist(const MnistSource& source = {});
 
-// Downloads the missing files into `folder`. Returns "", or the reason why there is no MNIST. An annex adds one.
-using MnistDownload = std::string (*)(const MnistSource& source, const std::filesystem::path& folder);
+// Downloads the missing files into `folder`, or throws an Error that says why it can't. An annex adds one.
+using MnistDownload = void (*)(const MnistSource& source, const std::filesystem::path& folder);
 AnnexList<MnistDownload>& mnist_downloads();
 
 inline constexpr const char* mnist_files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",

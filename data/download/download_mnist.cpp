@@ -36,20 +36,11 @@ void download_all(const MnistSource& source, const std::filesystem::path& folder
   }
 }
 
-std::string try_download(const MnistSource& source, const std::filesystem::path& folder) {
-  try {
-    download_all(source, folder);
-    return {};
-  } catch (const DownloadError& error) {
-    return error.what();
-  }
-}
-
 }  // namespace
 }  // namespace tandem::data
 
 namespace tandem {
 
-void add_mnist_download() { data::mnist_downloads().add(data::try_download); }
+void add_mnist_download() { data::mnist_downloads().add(data::download_all); }
 
 }  // namespace tandem

@@ -135,10 +135,12 @@ TEST_F(FindMnist, WrongFilesOnTheMirrorsAreNotTaken) {
   EXPECT_EQ(server.requests().at(0).substr(0, 30), "GET /train-images-idx3-ubyte.g");
 }
 
-TEST_F(FindMnist, CacheFolderThatCannotBeMadeIsAnError) {
+TEST_F(FindMnist, CacheFolderThatCannotBeMadeMeansTheSampleAndItIsSaid) {
   write_bytes(folder / "tandem", "a file where the folder should be");
   const testing::ClosedPort refused;
-  EXPECT_ERROR(find_mnist({.mirrors = {refused.url()}}), "can't create the folder", mnist.string());
+  const MnistFolder found = find_mnist({.mirrors = {refused.url()}});
+  EXPECT_TRUE(found.is_sample);
+  testing::expect_parts(found.notice, {"WARNING", "sample", "can't create the folder", mnist.string()});
 }
 
 }  // namespace
