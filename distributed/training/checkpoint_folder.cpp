@@ -37,7 +37,8 @@ std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
   };
   const auto path = group_.all_gather_strings(run_together(group_, find), "checkpoint")[0];
   if (path.empty()) {
-    note_("no checkpoint in " + options_.checkpoint + ": starting afresh");
+    note_("WARNING: --resume found no checkpoint in " + options_.checkpoint +
+          ": the training starts from the beginning. If you expected one there, check the folder's name");
     return std::nullopt;
   }
   auto state = run_together(group_, [&] {
