@@ -34,26 +34,23 @@ void show(int epoch, Net& model, const data::Dataset& tests) {
             << ", test accuracy " << std::setprecision(2) << 100 * right / all << " %" << std::endl;
 }
 
-int main() try {
-  manual_seed(0);
-  auto group = init();
-  const auto folder = mnist_folder(*group);
-  data::Mnist images(folder, data::Split::train), tests(folder, data::Split::test);
-  data::Loader loader(images, {.batch_size = 100, .shard = shard_of(*group), .shuffle = true});
-  Net model;
-  DistributedDataParallel ddp(model, group);
-  optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
-  for (int epoch = 0; epoch < 5; ++epoch) {
-    for (auto& [x, label] : loader.epoch(epoch)) {  // no set_epoch to forget
-      optimizer.zero_grad();
-      cross_entropy(ddp(x), label).backward();
-      optimizer.step();
+int main(int argc, char** argv) {
+  return run_program(argc, argv, {"mnist", "(tandemrun --nproc-per-node 2 mnist: on two processes)"}, [] {
+    manual_seed(0);
+    auto group = init();
+    const auto folder = mnist_folder(*group);
+    data::Mnist images(folder, data::Split::train), tests(folder, data::Split::test);
+    data::Loader loader(images, {.batch_size = 100, .shard = shard_of(*group), .shuffle = true});
+    Net model;
+    DistributedDataParallel ddp(model, group);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      for (auto& [x, label] : loader.epoch(epoch)) {  // no set_epoch to forget
+        optimizer.zero_grad();
+        cross_entropy(ddp(x), label).backward();
+        optimizer.step();
+      }
+      if (group->rank() == 0) show(epoch, model, tests);
     }
-    if (group->rank() == 0) show(epoch, model, tests);
-  }
-  flush_standard_output();
-} catch (const std::exception& error) {
-  std::cerr << "mnist: " << error.what() << '\n';
-  report_failure(error, true);
-  return 1;
+  });
 }
