@@ -12,7 +12,7 @@ int run_program(int argc, const char* const* argv, const ProgramInfo& info, cons
   const std::string usage = "Usage: " + info.name + " " + info.usage + "\n";
   const std::string_view first = argc > 1 ? argv[1] : "";
   try {
-    if (first == "--help") {
+    if (first == "--help" || first == "-h") {
       std::cout << usage;
     } else if (first == "--version") {
       std::cout << version_text(info.name);

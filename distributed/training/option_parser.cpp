@@ -88,7 +88,7 @@ StepWindow parse_steps(const std::string& name, const std::string& text) {
 
 OptionParser::OptionParser(const std::string& program, const std::string& description)
     : app_(std::make_unique<CLI::App>(description, program)) {
-  app_->set_help_flag("--help", "this text");
+  app_->set_help_flag("-h,--help", "this text");
   app_->set_version_flag("--version", [program] { return version_text(program); });
   app_->get_help_ptr()->disable_flag_override();
   app_->get_version_ptr()->disable_flag_override();

@@ -25,12 +25,23 @@ TEST(Version, EveryProgramSaysWhatItIs) {
 }
 
 TEST(Help, OfProgramsWithoutOptionsIsALine) {
-  for (const std::string program : {"hello_world", "multi_init"}) {
+  for (const std::string program : {"hello_world", "multi_init", "examples/mnist"}) {
     SCOPED_TRACE(program);
     const auto outcome = run_process({programs + program, "--help"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "");
-    EXPECT_TRUE(outcome.out.starts_with("Usage: " + program)) << outcome.out;
+    EXPECT_TRUE(outcome.out.starts_with("Usage: " + program.substr(program.find('/') + 1))) << outcome.out;
+  }
+}
+
+TEST(Help, HasAShortName) {
+  for (const std::string program : {"mnist_ddp", "voc_ddp", "voc_ddp predict", "line_fit", "tandemrun", "hello_world",
+                                    "multi_init", "examples/mnist", "examples/gan"}) {
+    SCOPED_TRACE(program);
+    const auto whole = run_process({"sh", "-c", programs + program + " --help"});
+    const auto outcome = run_process({"sh", "-c", programs + program + " -h"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, whole.out);
   }
 }
 
