@@ -3,6 +3,8 @@
 #include <tandem/data/download/archive.h>
 #include <tandem/data/download/download.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -175,6 +177,12 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
   std::vector<std::string> urls;
   for (const auto& mirror : source.mirrors) urls.push_back(mirror + release.path);
   if (urls.empty()) urls.push_back(std::string("http://host.robots.ox.ac.uk/pascal/VOC/") + release.path);
+  if (source.report && !is_there(archive))
+    source.report(
+        fmt::format("PASCAL VOC {} is not in {}: downloading {}, up to 2 GB; unpacking it needs as much again.\n"
+                    "If you have the data set, stop this and give the folder that holds VOCdevkit "
+                    "(voc_ddp --data FOLDER).",
+                    year, root.string(), urls.front()));
   download(urls, archive, source.md5.empty() ? release.md5 : source.md5,
            {.max_bytes = std::int64_t{8} << 30, .report = source.report});
   if (source.report) source.report("unpacking " + archive.string());

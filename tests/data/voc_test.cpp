@@ -178,11 +178,14 @@ TEST(Voc, IsDownloadedAndUnpackedOnce) {
   const MadeArchive made;
   const TemporaryFolder folder;
   HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
-  const VocSource source{{server.url()}, made.md5, {}};
+  std::vector<std::string> lines;
+  const VocSource source{{server.url()}, made.md5, [&](const std::string& line) { lines.push_back(line); }};
   fs::create_directory(folder / "data");
   // An earlier call was interrupted: what it has is not asked for again.
   write_bytes(folder / "data/VOCtrainval_11-May-2012.tar.part", made.bytes.substr(0, 1000));
   for (int times = 0; times < 2; ++times) download_voc(folder / "data", "2012", "train", source);
+  // Before it starts, it says how much that is, and how to do without.
+  testing::expect_parts(lines.at(0), {(folder / "data").string(), server.url(), "2 GB", "--data FOLDER"});
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_NE(server.requests()[0].find("GET /voc2012/VOCtrainval_11-May-2012.tar"), std::string::npos);
   EXPECT_NE(server.requests()[0].find("Range: bytes=1000-"), std::string::npos);
