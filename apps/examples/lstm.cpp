@@ -24,26 +24,24 @@ std::pair<Tensor, Tensor> draw(std::int64_t n) {
   return {stack({numbers, marks}, 2), sum(numbers * marks, 1)};
 }
 
-int main() try {
-  manual_seed(0);
-  Adder model;
-  std::cout << model << '\n';
-  optim::Adam optimizer(model.parameters(), {.lr = 1e-2});
-  double mean_loss = 1;
-  for (int step = 1; step <= 1000 && mean_loss > 0.01; ++step) {
-    const auto [x, y] = draw(64);
-    optimizer.zero_grad();
-    const Tensor loss = mse_loss(model(x), y);
-    loss.backward();
-    optim::clip_grad_norm_(model.parameters(), 1.0);
-    optimizer.step();
-    mean_loss = 0.95 * mean_loss + 0.05 * loss.item();
-    if (step % 50 == 0) std::cout << "step " << step << ": loss " << mean_loss << std::endl;
-  }
-  // A model that always says 1 has a loss of 1/6.
-  TANDEM_CHECK(mean_loss < 0.05, "the model did not learn: its loss is ", mean_loss);
-  flush_standard_output();
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"lstm", "(trains an LSTM)"}, [] {
+    manual_seed(0);
+    Adder model;
+    std::cout << model << '\n';
+    optim::Adam optimizer(model.parameters(), {.lr = 1e-2});
+    double mean_loss = 1;
+    for (int step = 1; step <= 1000 && mean_loss > 0.01; ++step) {
+      const auto [x, y] = draw(64);
+      optimizer.zero_grad();
+      const Tensor loss = mse_loss(model(x), y);
+      loss.backward();
+      optim::clip_grad_norm_(model.parameters(), 1.0);
+      optimizer.step();
+      mean_loss = 0.95 * mean_loss + 0.05 * loss.item();
+      if (step % 50 == 0) std::cout << "step " << step << ": loss " << mean_loss << std::endl;
+    }
+    // A model that always says 1 has a loss of 1/6.
+    TANDEM_CHECK(mean_loss < 0.05, "the model did not learn: its loss is ", mean_loss);
+  });
 }

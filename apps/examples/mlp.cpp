@@ -37,31 +37,29 @@ double accuracy(Mlp& model, const data::Dataset& dataset) {
   return correct / static_cast<double>(dataset.size());
 }
 
-int main() try {
-  manual_seed(0);
-  const Spirals spirals;
-  const auto parts = data::random_split(spirals, std::vector<double>{0.8, 0.2});
-  data::RandomSampler sampler(parts[0].size());
-  data::Loader loader(parts[0], sampler, {.batch_size = 32});
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"mlp", "(trains on spirals of points)"}, [] {
+    manual_seed(0);
+    const Spirals spirals;
+    const auto parts = data::random_split(spirals, std::vector<double>{0.8, 0.2});
+    data::RandomSampler sampler(parts[0].size());
+    data::Loader loader(parts[0], sampler, {.batch_size = 32});
 
-  Mlp model;
-  optim::Adam optimizer(model.parameters(), {.lr = 0.01});
-  for (int epoch = 1; epoch <= 100; ++epoch) {
-    double total = 0;
-    for (auto& [points, arms] : loader) {
-      const Tensor loss = cross_entropy(model(points), arms);
-      optimizer.zero_grad();
-      loss.backward();
-      optimizer.step();
-      total += loss.item();
+    Mlp model;
+    optim::Adam optimizer(model.parameters(), {.lr = 0.01});
+    for (int epoch = 1; epoch <= 100; ++epoch) {
+      double total = 0;
+      for (auto& [points, arms] : loader) {
+        const Tensor loss = cross_entropy(model(points), arms);
+        optimizer.zero_grad();
+        loss.backward();
+        optimizer.step();
+        total += loss.item();
+      }
+      if (epoch % 20 == 0)
+        std::cout << "epoch " << epoch << ": loss " << total / static_cast<double>(loader.size()) << ", held out "
+                  << 100 * accuracy(model, parts[1]) << " % right\n";
     }
-    if (epoch % 20 == 0)
-      std::cout << "epoch " << epoch << ": loss " << total / static_cast<double>(loader.size()) << ", held out "
-                << 100 * accuracy(model, parts[1]) << " % right\n";
-  }
-  flush_standard_output();
-  return accuracy(model, parts[1]) > 0.9 ? 0 : 1;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+    TANDEM_CHECK(accuracy(model, parts[1]) > 0.9, "the model did not learn");
+  });
 }

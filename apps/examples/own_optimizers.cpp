@@ -33,24 +33,22 @@ double train(Net& model, const std::vector<optim::Optimizer*>& optimizers, std::
   return last;
 }
 
-int main() try {
-  manual_seed(0);
-  Net first;
-  Lion lion(first.parameters(), {.lr = 3e-3});
-  const double by_lion = train(first, {&lion}, 500);
-  std::cout << "Lion: loss " << by_lion << '\n';
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"own_optimizers", "(trains with Lion, and with Muon)"}, [] {
+    manual_seed(0);
+    Net first;
+    Lion lion(first.parameters(), {.lr = 3e-3});
+    const double by_lion = train(first, {&lion}, 500);
+    std::cout << "Lion: loss " << by_lion << '\n';
 
-  Net second;
-  std::vector<NamedTensor> matrices, others;
-  for (const NamedTensor& parameter : second.parameters())
-    (parameter.tensor.shape().ndim() == 2 ? matrices : others).push_back(parameter);
-  Muon muon(matrices, {.lr = 2e-2});
-  optim::AdamW adamw(others, {.lr = 1e-2});
-  const double by_muon = train(second, {&muon, &adamw}, 500);
-  std::cout << "Muon and AdamW: loss " << by_muon << '\n';
-  flush_standard_output();
-  return by_lion < 1e-3 && by_muon < 1e-3 ? 0 : 1;
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+    Net second;
+    std::vector<NamedTensor> matrices, others;
+    for (const NamedTensor& parameter : second.parameters())
+      (parameter.tensor.shape().ndim() == 2 ? matrices : others).push_back(parameter);
+    Muon muon(matrices, {.lr = 2e-2});
+    optim::AdamW adamw(others, {.lr = 1e-2});
+    const double by_muon = train(second, {&muon, &adamw}, 500);
+    std::cout << "Muon and AdamW: loss " << by_muon << '\n';
+    TANDEM_CHECK(by_lion < 1e-3 && by_muon < 1e-3, "an optimizer did not find the minimum");
+  });
 }

@@ -59,30 +59,28 @@ void play(Policy& policy, Generator& generator, Episodes& all) {
     all.returns.push_back(static_cast<float>((1 - std::pow(0.99, left)) / 0.01));
 }
 
-int main() try {
-  manual_seed(0);
-  Generator generator(0);
-  Policy policy;
-  optim::Adam optimizer(policy.parameters(), {.lr = 0.01});
-  double mean_length = 0;
-  constexpr int episodes = 10;
-  for (int update = 1; update <= 60; ++update) {
-    Episodes all;
-    for (int i = 0; i < episodes; ++i) play(policy, generator, all);
-    const auto n = static_cast<std::int64_t>(all.actions.size());
-    const Tensor returns = Array::from(all.returns, {n});
-    const Tensor advantage = (returns - mean(returns)) / (stddev(returns) + 1e-6);
-    const Tensor chances = log_softmax(policy(Array::from(all.states, {n, 4})), 1);
-    const Tensor loss = -mean(squeeze(gather(chances, 1, Array::from(all.actions, {n, 1})), 1) * advantage);
-    optimizer.zero_grad();
-    loss.backward();
-    optimizer.step();
-    mean_length = static_cast<double>(n) / episodes;
-    if (update % 10 == 0) std::cout << "update " << update << ": " << mean_length << " steps" << std::endl;
-  }
-  TANDEM_CHECK(mean_length > 150, "the policy did not learn: the pole falls after ", mean_length, " steps");
-  flush_standard_output();
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"reinforce", "(learns to balance a pole)"}, [] {
+    manual_seed(0);
+    Generator generator(0);
+    Policy policy;
+    optim::Adam optimizer(policy.parameters(), {.lr = 0.01});
+    double mean_length = 0;
+    constexpr int episodes = 10;
+    for (int update = 1; update <= 60; ++update) {
+      Episodes all;
+      for (int i = 0; i < episodes; ++i) play(policy, generator, all);
+      const auto n = static_cast<std::int64_t>(all.actions.size());
+      const Tensor returns = Array::from(all.returns, {n});
+      const Tensor advantage = (returns - mean(returns)) / (stddev(returns) + 1e-6);
+      const Tensor chances = log_softmax(policy(Array::from(all.states, {n, 4})), 1);
+      const Tensor loss = -mean(squeeze(gather(chances, 1, Array::from(all.actions, {n, 1})), 1) * advantage);
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+      mean_length = static_cast<double>(n) / episodes;
+      if (update % 10 == 0) std::cout << "update " << update << ": " << mean_length << " steps" << std::endl;
+    }
+    TANDEM_CHECK(mean_length > 150, "the policy did not learn: the pole falls after ", mean_length, " steps");
+  });
 }

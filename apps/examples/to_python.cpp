@@ -14,29 +14,27 @@
 
 using namespace tandem;
 
-int main(int argc, char** argv) try {
-  if (argc != 2) detail::fail("usage: to_python FOLDER");
-  const std::filesystem::path folder = argv[1];
-  manual_seed(0);
-  // The network learns the sum of the squares of three numbers.
-  nn::Sequential net{nn::Linear(3, 16), nn::ReLU(), nn::Linear(16, 1)};
-  optim::Adam optimizer(net.parameters(), {.lr = 0.01});
-  for (int step = 0; step < 200; ++step) {
-    const Tensor x = rand({64, 3});
-    optimizer.zero_grad();
-    mse_loss(net(x), sum(x * x, {1}, true)).backward();
-    optimizer.step();
-  }
-  save_arrays(folder / "net.safetensors", net.state_dict());
-  save_arrays(folder / "net.pth", net.state_dict());
+int main(int argc, char** argv) {
+  return distributed::run_program(argc, argv, {"to_python", "FOLDER", 1}, [&] {
+    if (argc != 2) throw distributed::UsageError("expected the folder for its files; -h says more");
+    const std::filesystem::path folder = argv[1];
+    manual_seed(0);
+    // The network learns the sum of the squares of three numbers.
+    nn::Sequential net{nn::Linear(3, 16), nn::ReLU(), nn::Linear(16, 1)};
+    optim::Adam optimizer(net.parameters(), {.lr = 0.01});
+    for (int step = 0; step < 200; ++step) {
+      const Tensor x = rand({64, 3});
+      optimizer.zero_grad();
+      mse_loss(net(x), sum(x * x, {1}, true)).backward();
+      optimizer.step();
+    }
+    save_arrays(folder / "net.safetensors", net.state_dict());
+    save_arrays(folder / "net.pth", net.state_dict());
 
-  const NoGrad no_grad;
-  const Tensor x = rand({5, 3});
-  const std::vector<NamedArray> numbers = {{"x", x.value()}, {"y", net(x).value()}};
-  save_arrays(folder / "numbers.safetensors", numbers, {{"about", "what net.pth makes of x"}});
-  for (const auto& [name, array] : net.state_dict()) std::cout << name << ' ' << array.shape() << '\n';
-  flush_standard_output();
-} catch (const Error& error) {
-  std::cerr << error.what() << '\n';
-  return 1;
+    const NoGrad no_grad;
+    const Tensor x = rand({5, 3});
+    const std::vector<NamedArray> numbers = {{"x", x.value()}, {"y", net(x).value()}};
+    save_arrays(folder / "numbers.safetensors", numbers, {{"about", "what net.pth makes of x"}});
+    for (const auto& [name, array] : net.state_dict()) std::cout << name << ' ' << array.shape() << '\n';
+  });
 }

@@ -36,7 +36,7 @@ TEST(Help, OfProgramsWithoutOptionsIsALine) {
 
 TEST(Help, HasAShortName) {
   for (const std::string program : {"mnist_ddp", "voc_ddp", "voc_ddp predict", "line_fit", "tandemrun", "hello_world",
-                                    "multi_init", "examples/mnist", "examples/gan"}) {
+                                    "multi_init", "examples/mnist", "examples/custom_operation"}) {
     SCOPED_TRACE(program);
     const auto whole = run_process({"sh", "-c", programs + program + " --help"});
     const auto outcome = run_process({"sh", "-c", programs + program + " -h"});
