@@ -211,7 +211,7 @@ std::string find_program(const std::string& name) {
     begin = end + 1;
   }
   detail::fail("cannot run ", name, ": it is in no folder of PATH",
-               is_file(name) ? "; for the file in this folder write ./" + name : "");
+               is_file(name) ? "; for the file in this folder write ./" + name : "; give its path: FOLDER/" + name);
 }
 
 SignalPipe::SignalPipe() {

@@ -16,7 +16,7 @@ using testing::sorted_lines;
 
 TEST_F(LauncherTest, AMissingProgramIsNamed) {
   EXPECT_EQ(run({"--nproc-per-node=2", "no_such_program"}), 1);
-  expect_parts(err(), {"cannot run no_such_program: it is in no folder of PATH"});
+  expect_parts(err(), {"cannot run no_such_program: it is in no folder of PATH; give its path"});
   EXPECT_EQ(run({"./no/such/program"}), 1);
   expect_parts(err(), {"cannot run ./no/such/program: No such file"});
   std::ofstream(folder_ / "train.py") << "print()\n";
