@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "conformance/compare.h"
@@ -75,8 +77,13 @@ TEST_F(CudaRecomputed, GradientsAreThoseOfAGraphThatHoldsTheOutputs) {
   const Network network;
   const auto expected = network.gradients(mean(network.forward(held)));
   const Tensor loss = mean(network.forward(same));
-  EXPECT_EQ(network.gradients(loss, true), expected);
-  EXPECT_EQ(network.gradients(loss), expected);
+  const auto found = network.gradients(loss, true);
+  EXPECT_EQ(network.gradients(loss), found);
+  // A view is an operation, so the two graphs add up the gradients of a shortcut in different places.
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const float most = std::abs(*std::ranges::max_element(expected[i], {}, [](float g) { return std::abs(g); }));
+    for (std::size_t j = 0; j < found[i].size(); ++j) ASSERT_NEAR(found[i][j], expected[i][j], 1e-4 * most) << i;
+  }
 }
 
 TEST_F(CudaRecomputed, TheGraphHoldsHalfOfTheOutputs) {
