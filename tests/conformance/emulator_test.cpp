@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <set>
+
 #include <tandem/core/cuda/loops.cuh>
 #include <tandem/core/cuda/warp.cuh>
 
@@ -117,15 +119,15 @@ TEST(Emulator, SharedMemoryIsUndefinedInEachBlock) {
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(2, static_cast<std::int32_t>(0xa5a5a5a5u)));
 }
 
-// Of two kernels in a row, one has the threads that read before those that write.
+// In some kernels, threads read before others write.
 TEST(Emulator, AMissingBarrierShows) {
-  std::vector<std::vector<std::int32_t>> results;
-  for (int i = 0; i < 2; ++i) {
+  std::set<std::vector<std::int32_t>> results;
+  for (int i = 0; i < 100 && results.size() < 2; ++i) {
     const Array x = Array::empty({32}, DType::i32, gpu);
     run(forget_barrier, 32, static_cast<unsigned*>(x.raw()));
-    results.push_back(x.to_vector<std::int32_t>());
+    results.insert(x.to_vector<std::int32_t>());
   }
-  EXPECT_NE(results[0], results[1]);
+  EXPECT_EQ(results.size(), 2u);
 }
 
 TEST(Emulator, NewMemoryIsUndefined) {

@@ -1,5 +1,6 @@
 // The thread that is all GPUs, and its queues.
 #include "device_memory.h"
+#include "random_order.h"
 #include "stream_state.h"
 
 #include <omp.h>
@@ -22,15 +23,21 @@ constexpr std::chrono::milliseconds late{2};  // work that nobody waits for begi
 std::uint64_t changes = 0, numbers = 0;
 enum class State { not_started, works, is_to_rest, rests } state = State::not_started;
 
-// Lets the work at the front of one stream go on. Returns whether a piece of work was finished.
+// Lets the work at the front of one stream go on: mostly the work that was asked for last, because work that must wait
+// for another was asked for after it. Returns whether a piece of work was finished.
 bool take_a_step(std::unique_lock<std::mutex>& lock) {
   const auto now = Clock::now();
   std::vector<cudaStream_t> order;
   for (const auto stream : streams) {
     if (!stream->queue.empty() && (waiting > 0 || now - stream->queue.front().since > late)) order.push_back(stream);
   }
-  std::sort(order.begin(), order.end(),
-            [](auto* a, auto* b) { return a->queue.front().number > b->queue.front().number; });
+  static Random random(seed_of_orders());
+  if (random() % 4 == 0) {
+    std::shuffle(order.begin(), order.end(), random);
+  } else {
+    std::sort(order.begin(), order.end(),
+              [](auto* a, auto* b) { return a->queue.front().number > b->queue.front().number; });
+  }
   for (const auto stream : order) {
     const auto advance = stream->queue.front().advance;
     lock.unlock();

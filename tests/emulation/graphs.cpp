@@ -1,9 +1,11 @@
 // Graphs: what is captured of streams, and how it is launched.
 #include "device_memory.h"
+#include "random_order.h"
 #include "stream_state.h"
 
 #include <algorithm>
-#include <queue>
+#include <iterator>
+#include <set>
 
 namespace emulation {
 namespace {
@@ -11,7 +13,7 @@ namespace {
 auto& captures = *new std::vector<std::weak_ptr<Recording>>;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
-// One launch of a graph. Of the nodes that may begin, the one that was recorded last begins first.
+// One launch of a graph. Of the nodes that may begin, mostly the one that was recorded last begins first.
 class Replay {
  public:
   explicit Replay(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {
@@ -20,22 +22,21 @@ class Replay {
     for (std::size_t i = 0; i < missing_.size(); ++i) {
       missing_[i] = recording_->nodes[i].after.size();
       for (const auto before : recording_->nodes[i].after) next_[before].push_back(i);
-      if (missing_[i] == 0) ready_.push(i);
+      if (missing_[i] == 0) ready_.insert(i);
     }
   }
 
   bool advance() {
     for (;;) {
       if (!ready_.empty()) {
-        const std::size_t node = ready_.top();
-        ready_.pop();
+        const std::size_t node = take_ready();
         const OnGpu gpu;
         open_.emplace_back(node, recording_->nodes[node].start());
       }
       const auto done = std::find_if(open_.begin(), open_.end(), [](const auto& o) { return is_done(o.second); });
       if (done != open_.end()) {
         for (const auto after : next_[done->first])
-          if (--missing_[after] == 0) ready_.push(after);
+          if (--missing_[after] == 0) ready_.insert(after);
         open_.erase(done);
         ++done_;
       } else if (ready_.empty()) {
@@ -45,10 +46,16 @@ class Replay {
   }
 
  private:
+  std::size_t take_ready() {
+    static Random random(seed_of_orders());
+    const std::size_t place = random() % 4 == 0 ? random() % ready_.size() : ready_.size() - 1;
+    return ready_.extract(std::next(ready_.begin(), static_cast<std::ptrdiff_t>(place))).value();
+  }
+
   const std::shared_ptr<Recording> recording_;
   std::vector<std::size_t> missing_;
   std::vector<std::vector<std::size_t>> next_;
-  std::priority_queue<std::size_t> ready_;
+  std::set<std::size_t> ready_;
   std::vector<std::pair<std::size_t, std::shared_ptr<Completion>>> open_;
   std::size_t done_ = 0;
 };

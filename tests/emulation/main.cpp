@@ -1,8 +1,12 @@
 // Runs the conformance tests with the emulated GPU in place of a real one.
 #include <tandem/core/device/math_mode.h>
 
+#include <emulation/random_order.h>
 #include <emulation/streams.h>
 #include <gtest/gtest.h>
+
+#include <cinttypes>
+#include <cstdio>
 
 namespace tandem {
 void add_cuda_backend();  // core/cuda/cuda_backend.cpp
@@ -10,6 +14,10 @@ void add_cuda_backend();  // core/cuda/cuda_backend.cpp
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  if (!GTEST_FLAG_GET(list_tests)) {
+    std::printf("Orders of work are those of TANDEM_EMULATED_SEED=%" PRIu64 ".\n", emulation::seed_of_orders());
+    std::fflush(stdout);  // a test may end the process
+  }
   tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
   tandem::add_cuda_backend();
   const int code = RUN_ALL_TESTS();
