@@ -47,6 +47,20 @@ void too_much_shared(unsigned* to) {
   TANDEM_SHARED(two, 5 * 1024, unsigned);
   to[0] = one[0] + two[0];
 }
+// Each block writes a number, and the last block to come adds up all numbers. What is left out of that is an argument.
+struct Fences {
+  bool before, after;
+};
+void add_numbers_of_blocks(Fences fences, unsigned* numbers, unsigned* finished, unsigned* sum) {
+  numbers[blockIdx.x] = blockIdx.x + 1;
+  if (fences.before) __threadfence();
+  if (atomicInc(finished, gridDim.x - 1) != gridDim.x - 1) return;
+  if (fences.after) __threadfence();
+  *sum = 0;
+  for (unsigned i = 0; i < gridDim.x; ++i) *sum += numbers[i];
+}
+void add_one(std::int32_t* to) { atomicAdd(to, 1); }
+void read_first_number(unsigned* numbers) { numbers[blockIdx.x] = numbers[0] + 1; }
 void stray_barrier(float* to) {
   if (threadIdx.x == 0) __syncthreads();
   else __syncwarp(2u);
@@ -128,6 +142,34 @@ TEST(Emulator, AMissingBarrierShows) {
     results.insert(x.to_vector<std::int32_t>());
   }
   EXPECT_EQ(results.size(), 2u);
+}
+
+// What a block has written is there for other blocks after two fences with atomic functions between them.
+TEST(Emulator, OtherBlocksSeeWhatIsFenced) {
+  const Array finished = ops::zeros({1}, DType::i32, gpu);
+  const auto sum = [&](Fences fences) {
+    const Array numbers = ops::zeros({4}, DType::i32, gpu), sum = ops::zeros({1}, DType::i32, gpu);
+    const auto pointer = [](const Array& x) { return static_cast<unsigned*>(x.raw()); };
+    cuda::launch(add_numbers_of_blocks, dim3(4), dim3(1), fences, pointer(numbers), pointer(finished), pointer(sum));
+    EXPECT_EQ(numbers.to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 2, 3, 4}));
+    return sum.to_vector<std::int32_t>()[0];
+  };
+  EXPECT_EQ(sum({true, true}), 10);
+  EXPECT_LT(sum({false, true}), 10);
+  EXPECT_LT(sum({true, false}), 10);
+  EXPECT_LT(sum({false, false}), 10);
+}
+
+TEST(Emulator, AtomicFunctionsOfAllBlocksAddUp) {
+  const Array x = ops::zeros({1}, DType::i32, gpu);
+  cuda::launch(add_one, dim3(5), dim3(64), static_cast<std::int32_t*>(x.raw()));
+  EXPECT_EQ(x.to_vector<std::int32_t>()[0], 5 * 64);
+}
+
+TEST(Emulator, ABlockDoesNotSeeWhatAnotherOneWrites) {
+  const Array x = ops::zeros({3}, DType::i32, gpu);
+  cuda::launch(read_first_number, dim3(3), dim3(1), static_cast<unsigned*>(x.raw()));
+  EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(3, 1));
 }
 
 TEST(Emulator, NewMemoryIsUndefined) {

@@ -12,8 +12,9 @@
 //   - a graph waits for work outside of it, or not for all of its own streams; forbidden calls meanwhile (streams.h);
 //   - empty or too large grids and blocks, too much shared memory, reads of lanes that have left the warp
 //   (kernels.cpp);
+//   - a block reads what another block of its kernel has written, and fences do not order that (block_writes.h);
 //   - a communicator ends while a graph holds its operations (nccl.cpp).
-// It can't show races between threads, wrong alignment, or speed. A test can set the driver's limits and failures, and
+// It can't show all races between threads, or speed. A test can set the driver's limits and failures, and
 // read a log.
 #pragma once
 
@@ -153,6 +154,9 @@ void wait_for_warp(unsigned mask);
 unsigned lane();
 // Ends the process unless the lane is in `mask`, and has not left the kernel.
 void check_lane(unsigned lane, unsigned mask);
+// See block_writes.h.
+void fence();
+void note_atomic(void* where, std::size_t bytes);
 std::uint64_t* slots_of_warp();  // one slot for each of the 32 lanes of a warp
 
 // The driver's state, which a test can see and set. The log has a line for each call of the driver that does something,
@@ -199,29 +203,29 @@ T __shfl_sync(unsigned mask, T value, int from_lane) {
   return emulated_shuffle(mask, value, static_cast<unsigned>(from_lane));
 }
 
+// What an atomic function does: it puts the result of `change` in the place of what was there, which it returns.
+template <class T, class F>
+T emulated_atomic(T* where, F change) {
+  const T before = *where;
+  *where = change(before);
+  emulation::note_atomic(where, sizeof(T));
+  return before;
+}
 template <class T>
 T atomicAdd(T* where, T value) {
-  const T before = *where;
-  *where = before + value;
-  return before;
+  return emulated_atomic(where, [=](T before) { return static_cast<T>(before + value); });
 }
 template <class T>
 T atomicMin(T* where, T value) {
-  const T before = *where;
-  if (value < before) *where = value;
-  return before;
+  return emulated_atomic(where, [=](T before) { return value < before ? value : before; });
 }
 template <class T>
 T atomicCAS(T* where, T expected, T value) {
-  const T before = *where;
-  if (before == expected) *where = value;
-  return before;
+  return emulated_atomic(where, [=](T before) { return before == expected ? value : before; });
 }
 // Counts from 0 to `most`, and then begins at 0 again.
 inline unsigned atomicInc(unsigned* where, unsigned most) {
-  const unsigned before = *where;
-  *where = before >= most ? 0 : before + 1;
-  return before;
+  return emulated_atomic(where, [=](unsigned before) { return before >= most ? 0 : before + 1; });
 }
-inline void __threadfence() {}
-inline void __threadfence_system() {}
+inline void __threadfence() { emulation::fence(); }
+inline void __threadfence_system() { emulation::fence(); }

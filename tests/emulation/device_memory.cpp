@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -18,8 +19,8 @@
 namespace emulation {
 namespace {
 
-constexpr std::size_t page = 4096, reserved = std::size_t{1} << 38;  // addresses, not memory
-constexpr std::size_t most_filled = std::size_t{1} << 20;            // a larger block gets NaN in its beginning
+constexpr std::size_t page = page_bytes, reserved = std::size_t{1} << 38;  // addresses, not memory
+constexpr std::size_t most_filled = std::size_t{1} << 20;                  // a larger block gets NaN in its beginning
 
 struct Range {
   char* begin = nullptr;
@@ -35,6 +36,7 @@ thread_local bool is_gpu = false;
 // The blocks that are open, of the one thread that is the GPU.
 std::array<std::uint32_t, 4096> open_blocks;
 std::size_t open_count = 0;
+void (*keep_page)(char*) = nullptr;  // see on_first_write
 
 template <class T>
 T* reserve(std::size_t bytes, int access) {
@@ -43,9 +45,16 @@ T* reserve(std::size_t bytes, int access) {
   return static_cast<T*>(found);
 }
 
+void set_access(char* begin, std::size_t bytes, int access) {
+  if (mprotect(begin, bytes, access) != 0) die("mprotect: %s", std::strerror(errno));
+}
 void set_access(std::uint32_t first, int access) {
-  if (mprotect(range.begin + (first - 1) * page, range.pages[first - 1] * page, access) != 0)
-    die("mprotect: %s", std::strerror(errno));
+  set_access(range.begin + (first - 1) * page, range.pages[first - 1] * page, access);
+}
+
+bool is_open(std::uint32_t first) {
+  const auto end = open_blocks.begin() + open_count;
+  return std::find(open_blocks.begin(), end, first) != end;
 }
 
 // Opens the block that the GPU touches. It is closed again when what the GPU does now is done.
@@ -58,8 +67,14 @@ void on_fault(int, siginfo_t* info, void*) {
   const std::uint32_t first = range.first[static_cast<std::size_t>(address - range.begin) / page];
   if (!is_gpu) die("code on the host touches %p, which is the GPU's memory", info->si_addr);
   if (!first) die("a kernel or a copy touches %p, where no block of memory is (any more)", info->si_addr);
+  if (keep_page && is_open(first)) {
+    char* const begin = range.begin + static_cast<std::size_t>(address - range.begin) / page * page;
+    keep_page(begin);
+    set_access(begin, page, PROT_READ | PROT_WRITE);
+    return;
+  }
   if (open_count == open_blocks.size()) die("a kernel touches more than %zu blocks", open_count);
-  set_access(first, PROT_READ | PROT_WRITE);
+  set_access(first, keep_page ? PROT_READ : PROT_READ | PROT_WRITE);
   open_blocks[open_count++] = first;
 }
 
@@ -141,6 +156,12 @@ void free_pinned(void* block) {
   }
   std::free(block);
 }
+
+void on_first_write(void (*keep)(char* page)) {
+  keep_page = keep;
+  for (std::size_t i = 0; i < open_count; ++i) set_access(open_blocks[i], keep ? PROT_READ : PROT_READ | PROT_WRITE);
+}
+void expect_first_write(char* first) { set_access(first, page, PROT_READ); }
 
 OnGpu::OnGpu() { is_gpu = true; }
 OnGpu::~OnGpu() {

@@ -26,6 +26,12 @@ class OnGpu {
   OnGpu& operator=(const OnGpu&) = delete;
 };
 
+// From now on until it gets nullptr, the GPU opens its memory for reading only. A page opens for writing, after a call
+// of `keep` with it, when the GPU writes there first, and when it does so again after expect_first_write.
+inline constexpr std::size_t page_bytes = 4096;
+void on_first_write(void (*keep)(char* page));
+void expect_first_write(char* page);
+
 // Gives this thread a stack of its own for the faults by which blocks are opened. Machine code of oneDNN does not keep
 // to the place where a fault would be handled otherwise.
 void take_fault_stack();

@@ -1,5 +1,6 @@
 // How a kernel runs on the emulated GPU.
 #undef _FORTIFY_SOURCE  // with it, longjmp() refuses to leave a stack
+#include "block_writes.h"
 #include "device_memory.h"
 #include "random_order.h"
 #include "streams.h"
@@ -227,12 +228,15 @@ void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> t
     blockDim = block;
     const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
     const auto order_of_threads = draw_order(block.x * block.y * block.z);
+    if (blocks > 1) begin_hiding_writes();
     for (const unsigned at : draw_order(blocks)) {
       blockIdx = dim3(at % grid.x, at / grid.x % grid.y, at / grid.x / grid.y);
       Block running(block, order_of_threads, thread);
       Block::now = &running;
       running.run();
+      if (blocks > 1) hide_writes_of_block();
     }
+    if (blocks > 1) show_all_writes();
   });
 }
 

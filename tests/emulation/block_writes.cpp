@@ -1,0 +1,113 @@
+#include "block_writes.h"
+
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device_memory.h"
+
+namespace emulation {
+namespace {
+
+struct Change {
+  char* at;
+  std::string bytes;
+};
+using Changes = std::vector<Change>;
+
+// A page that the running block has written to, and what stood there before.
+struct Page {
+  char* at;
+  std::unique_ptr<char[]> before;
+};
+
+// All of it belongs to the thread that is the GPU, and to the kernel that it runs.
+bool is_hiding = false;
+std::vector<Page> pages;
+Changes of_all;             // of all blocks that have ended, and of all atomic functions, in order
+Changes fenced, published;  // what the running block has fenced; what others have fenced before an atomic function
+Changes released;           // the same of the running block
+bool has_called_atomic = false;
+
+void keep(char* page) {
+  pages.push_back({page, std::make_unique<char[]>(page_bytes)});
+  std::memcpy(pages.back().before.get(), page, page_bytes);
+}
+
+// What the running block has changed so far.
+Changes changes_of_block() {
+  Changes found;
+  for (const auto& [at, before] : pages) {
+    for (std::size_t i = 0; i < page_bytes; ++i) {
+      const std::size_t begin = i;
+      while (i < page_bytes && at[i] != before[i]) ++i;
+      if (i > begin) found.push_back({at + begin, std::string(at + begin, i - begin)});
+    }
+  }
+  return found;
+}
+
+void append(Changes& to, Changes&& more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  more.clear();
+}
+
+// Writes to memory in such a way that it does not count as the running block's own, and stays.
+void write_for_all(const Change& change) {
+  for (std::size_t i = 0; i < change.bytes.size(); ++i) change.at[i] = change.bytes[i];
+  for (auto& [at, before] : pages)
+    for (std::size_t i = 0; i < change.bytes.size(); ++i)
+      if (change.at + i >= at && change.at + i < at + page_bytes) before[change.at + i - at] = change.bytes[i];
+}
+
+}  // namespace
+
+void begin_hiding_writes() {
+  is_hiding = true;
+  on_first_write(keep);
+}
+
+void hide_writes_of_block() {
+  append(of_all, changes_of_block());
+  append(published, std::move(released));
+  fenced.clear();
+  has_called_atomic = false;
+  for (const auto& [at, before] : pages) {
+    std::memcpy(at, before.get(), page_bytes);
+    expect_first_write(at);
+  }
+  pages.clear();
+}
+
+void show_all_writes() {
+  is_hiding = false;
+  on_first_write(nullptr);
+  for (const auto& [at, bytes] : of_all) std::memcpy(at, bytes.data(), bytes.size());
+  of_all.clear();
+  published.clear();
+}
+
+void fence() {
+  if (!is_hiding) return;
+  fenced = changes_of_block();
+  if (!has_called_atomic) return;
+  for (const auto& change : published) write_for_all(change);
+  published.clear();
+}
+
+// An atomic function works where all blocks see it at once.
+void note_atomic(void* where, std::size_t bytes) {
+  if (!is_hiding) return;
+  append(released, std::move(fenced));
+  has_called_atomic = true;
+  if (place_of(where) != Place::gpu) return;
+  const Change change{static_cast<char*>(where), std::string(static_cast<char*>(where), bytes)};
+  write_for_all(change);
+  of_all.push_back(change);
+}
+
+}  // namespace emulation
