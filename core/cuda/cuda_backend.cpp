@@ -7,6 +7,8 @@
 #include <tandem/core/cuda/upload.h>
 #include <tandem/core/profile/profile_lanes.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <memory>
 #include <mutex>
@@ -46,19 +48,27 @@ void CudaBackend::synchronize() {
 
 namespace {
 
+// Whether this process was forked from one that had called this before. CUDA then refuses it all GPUs.
+bool is_forked() {
+  static const pid_t first = getpid();
+  return getpid() != first;
+}
+
 int device_count() {
+  const bool forked = is_forked();
   int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
-  return count;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess) return count;
+  if (forked && status == cudaErrorInitializationError) cuda::check(status, "cudaGetDeviceCount");
+  cudaGetLastError();
+  return 0;
 }
 
 DeviceMemory& of_device(int index) {
   static auto* backends = new std::array<std::unique_ptr<CudaBackend>, 64>;
   static std::mutex mutex;  // guards backends
   static const int count = [] {
+    is_forked();
     int found = 0;
     TANDEM_CUDA(cudaGetDeviceCount(&found));
     detail::show_scopes_to_nvtx();

@@ -16,6 +16,9 @@ const char* advice(cudaError_t status) {
     case cudaErrorInsufficientDriver:
       return ": the NVIDIA driver is missing, or older than this build's CUDA; install or update it, or use "
              "--device cpu";
+    case cudaErrorInitializationError:
+      return ": the driver can't start in this process; one that was forked (spawn) from a process that has used or "
+             "counted GPUs can't use any: call spawn before that, or start the program with tandemrun";
     case cudaErrorNoDevice: return ": this machine has no NVIDIA GPU, or it is hidden (CUDA_VISIBLE_DEVICES)";
     case cudaErrorNoKernelImageForDevice:
       return ": this build has no code for this GPU; configure with -DTANDEM_CUDA_ARCH=native";

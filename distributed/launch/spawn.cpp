@@ -261,7 +261,7 @@ void spawn(int processes, const std::function<void(int)>& f) {
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   TANDEM_CHECK(threads == 1, "spawn: this process has ", threads,
                " threads, and a copy of it would have only one: call spawn before anything computes (OpenMP "
-               "keeps its threads) "
+               "and CUDA keep their threads) "
                "and before loaders, groups or stores are made; or start the program with tandemrun instead");
   struct sigaction on_end {};
   TANDEM_CHECK(sigaction(SIGCHLD, nullptr, &on_end) == 0 && on_end.sa_handler != SIG_IGN,

@@ -23,7 +23,8 @@ namespace tandem::distributed {
 //
 // A copy of a process has only one thread, and locks that other threads held stay locked. So spawn() throws an Error if
 // the caller has more than one thread. Call it before anything computes, because OpenMP keeps its threads, and before
-// loaders and stores are made, which have threads.
+// loaders and stores are made, which have threads. CUDA does not work in a copy of a process that has used it, or that
+// has only counted the GPUs: ranks that then want a GPU throw an Error.
 void spawn(int processes, const std::function<void(int rank)>& f);
 
 }  // namespace tandem::distributed

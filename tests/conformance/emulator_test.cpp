@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 #include <nccl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -170,6 +172,26 @@ TEST(Emulator, ABlockDoesNotSeeWhatAnotherOneWrites) {
   const Array x = ops::zeros({3}, DType::i32, gpu);
   cuda::launch(read_first_number, dim3(3), dim3(1), static_cast<unsigned*>(x.raw()));
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(3, 1));
+}
+
+TEST(Emulator, AForkedProcessCanNotUseTheGpu) {
+  backend(gpu);
+  const pid_t child = fork();
+  if (child == 0) {
+    int number = 0;
+    void* memory = nullptr;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t event = nullptr;
+    bool all = true;
+    for (const auto error :
+         {cudaGetDeviceCount(&number), cudaGetDevice(&number), cudaSetDevice(0), cudaMalloc(&memory, 512),
+          cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaEventCreate(&event), cudaGetLastError()})
+      all = all && error == cudaErrorInitializationError;
+    _exit(all ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Emulator, NewMemoryIsUndefined) {

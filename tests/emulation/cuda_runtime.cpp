@@ -47,10 +47,12 @@ Driver& driver() {
 using namespace emulation;
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  TANDEM_NOT_FORKED;
   *count = driver().devices;
   return *count > 0 ? cudaSuccess : failed(cudaErrorNoDevice);
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  TANDEM_NOT_FORKED;
   std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
   return cudaSuccess;
 }
@@ -58,6 +60,7 @@ const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInitializationError: return "cudaErrorInitializationError";
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
     case cudaErrorNoDevice: return "cudaErrorNoDevice";
@@ -72,6 +75,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 const char* cudaGetErrorString(cudaError_t) { return "as the test wished"; }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  TANDEM_NOT_FORKED;
   if (const auto error = check_captures(); error != cudaSuccess) return error;
   if (const auto error = log_call("cudaMalloc " + std::to_string(bytes)); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex);
@@ -83,6 +87,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
+  TANDEM_NOT_FORKED;
   if (const auto error = check_captures(); error != cudaSuccess) return error;
   MemoryBlock block{};
   {
@@ -100,21 +105,25 @@ cudaError_t cudaFree(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  TANDEM_NOT_FORKED;
   if (const auto error = check_captures(); error != cudaSuccess) return error;
   *data = allocate_pinned(bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
+  TANDEM_NOT_FORKED;
   free_pinned(data);
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  TANDEM_NOT_FORKED;
   const std::lock_guard lock(mutex);
   *total = driver().total_bytes;
   *free = driver().total_bytes - driver().used_bytes;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   check_kind(to, from, kind);
   if (const auto error = log_call("copy " + std::to_string(bytes)); error != cudaSuccess) return error;
   note_work(stream, "copy");
@@ -129,6 +138,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   const auto error = log_call("set " + std::to_string(bytes));
   note_work(stream, "set");
   if (error == cudaSuccess) submit_work(stream, [=] { std::memset(data, value, bytes); });

@@ -7,16 +7,19 @@
 using namespace emulation;
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  TANDEM_NOT_FORKED;
   *event = new EmulatedEvent;
   (*event)->has_timing = !(flags & cudaEventDisableTiming);
   return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  TANDEM_NOT_FORKED;
   delete event;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   {
     const std::lock_guard lock(mutex);
     event->is_captured = stream_or_default(stream)->capture != nullptr;
@@ -35,12 +38,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return log_call("record event");
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  TANDEM_NOT_FORKED;
   if (const auto error = check_captures(); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex);
   if (event->is_captured) return failed(cudaErrorCapturedEvent);
   return is_open(event->after) ? failed(cudaErrorNotReady) : cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  TANDEM_NOT_FORKED;
   if (const auto error = check_captures(); error != cudaSuccess) return error;
   {
     std::unique_lock lock(mutex);
@@ -50,6 +55,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return log_call("synchronize event");
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
+  TANDEM_NOT_FORKED;
   const std::lock_guard lock(mutex);
   for (const auto event : {first, last}) {
     if (!event->has_timing || !event->after) return failed(cudaErrorInvalidValue);
@@ -59,6 +65,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEve
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  TANDEM_NOT_FORKED;
   {
     const std::lock_guard lock(mutex);
     auto& capture = stream_or_default(stream)->capture;

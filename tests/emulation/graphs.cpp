@@ -105,6 +105,7 @@ cudaError_t check_captures() {
 using namespace emulation;
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  TANDEM_NOT_FORKED;
   {
     const std::lock_guard lock(mutex);
     if (stream_or_default(stream)->capture) return spoil(*stream->capture, cudaErrorIllegalState);
@@ -119,6 +120,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return log_call("begin capture");
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  TANDEM_NOT_FORKED;
   const std::lock_guard lock(mutex);
   const auto& capture = stream_or_default(stream)->capture;
   *status = !capture              ? cudaStreamCaptureStatusNone
@@ -127,10 +129,12 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  TANDEM_NOT_FORKED;
   std::swap(*mode, mode_of_thread);
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  TANDEM_NOT_FORKED;
   *graph = nullptr;
   std::shared_ptr<Recording> capture;
   bool joined = false;
@@ -149,10 +153,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return error;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  TANDEM_NOT_FORKED;
   *executable = new EmulatedGraph(*graph);
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   const auto error = log_call("launch graph");
   if (error != cudaSuccess) return error;
   const std::lock_guard lock(mutex);
@@ -161,10 +167,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  TANDEM_NOT_FORKED;
   delete graph;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  TANDEM_NOT_FORKED;
   delete executable;
   return cudaSuccess;
 }

@@ -2,6 +2,8 @@
 #include "device_memory.h"
 #include "stream_state.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 namespace emulation {
@@ -52,6 +54,12 @@ bool is_captured(cudaStream_t stream) {
 }
 
 cudaError_t failed(cudaError_t error) { return last_error = error; }
+cudaError_t check_not_forked() {
+  static bool is_forked = false;
+  static const int watches = pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+  static_cast<void>(watches);
+  return is_forked ? failed(cudaErrorInitializationError) : cudaSuccess;
+}
 int current_device() { return device_of_thread; }
 bool has_context() { return thread_has_context; }
 
@@ -61,10 +69,12 @@ using namespace emulation;
 
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 cudaError_t cudaGetDevice(int* device) {
+  TANDEM_NOT_FORKED;
   *device = device_of_thread;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
+  TANDEM_NOT_FORKED;
   if (device < 0 || device >= driver().devices) return failed(cudaErrorInvalidDevice);
   if (driver().is_lost) return failed(cudaErrorIllegalAddress);
   device_of_thread = device;
@@ -73,6 +83,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  TANDEM_NOT_FORKED;
   const std::lock_guard lock(mutex);
   *stream = new EmulatedStream;
   (*stream)->device = device_of_thread;
@@ -80,14 +91,17 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  TANDEM_NOT_FORKED;
   return cudaStreamCreateWithFlags(stream, flags);
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  TANDEM_NOT_FORKED;
   *least = 0;
   *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   const std::lock_guard lock(mutex);
   if (stream->capture) die("a stream is destroyed while it is captured");
   stream->is_destroyed = true;
@@ -97,6 +111,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   {
     const std::lock_guard lock(mutex);
     if (stream_or_default(stream)->capture) return spoil(*stream->capture, cudaErrorStreamCaptureUnsupported);
@@ -105,10 +120,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return log_call("synchronize");
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* data) {
+  TANDEM_NOT_FORKED;
   submit_work(stream, [function, data] { function(data); });
   return log_call("host function");
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  TANDEM_NOT_FORKED;
   const std::lock_guard lock(mutex);
   if (stream_or_default(stream)->capture) return spoil(*stream->capture, cudaErrorStreamCaptureUnsupported);
   return stream->queue.empty() ? cudaSuccess : failed(cudaErrorNotReady);

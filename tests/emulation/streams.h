@@ -43,6 +43,10 @@ void rest();
 cudaError_t failed(cudaError_t error);
 // Notes a call of the driver in the log. Fails where a test wants that.
 cudaError_t log_call(const std::string& call);
+// cudaErrorInitializationError in a process that was forked after the first call of the runtime, else cudaSuccess.
+cudaError_t check_not_forked();
+#define TANDEM_NOT_FORKED \
+  if (const auto error = ::emulation::check_not_forked(); error != cudaSuccess) return error
 int current_device();
 // Whether this thread has chosen a GPU.
 bool has_context();
