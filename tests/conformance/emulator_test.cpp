@@ -1,6 +1,7 @@
 // The emulated GPU is as strict as a real one: what would go wrong there at some time goes wrong here each time.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/backend.h>
+#include <tandem/core/backend/device_graph.h>
 #include <tandem/core/cuda/event.h>
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/ops.h>
@@ -192,6 +193,22 @@ TEST(Emulator, AForkedProcessCanNotUseTheGpu) {
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+// Heuristics may allocate or load code, which a capture may not allow.
+TEST_F(EmulatorDeathTest, PlansAreNotMadeWhileAGraphIsRecorded) {
+  const Array a = ops::ones({3, 5}, DType::f32, gpu), b = ops::ones({5, 7}, DType::f32, gpu);
+  const Array x = ops::ones({1, 2, 5, 5}, DType::f32, gpu), weight = ops::ones({3, 2, 3, 3}, DType::f32, gpu);
+  const auto multiply = [&] { ops::matmul(a, b); };
+  const auto convolve = [&] { ops::conv2d(x, weight, std::nullopt, {.kernel = {3, 3}}); };
+  ops::matmul(b.transpose(0, 1), b);  // makes the handle
+  ops::conv2d(x, weight, std::nullopt, {.kernel = {3, 3}, .padding = {1, 1}});
+  EXPECT_DEATH(record_graph(gpu, multiply), "cublasLtMatmulAlgoGetHeuristic while a graph is recorded");
+  EXPECT_DEATH(record_graph(gpu, convolve), "cuDNN's heuristics while a graph is recorded");
+  multiply();
+  convolve();
+  record_graph(gpu, multiply);
+  record_graph(gpu, convolve);
 }
 
 TEST(Emulator, NewMemoryIsUndefined) {

@@ -8,7 +8,7 @@
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/optim/sgd.h>
 #ifdef TANDEM_EMULATED_CUDA
-#include <cuda_runtime.h>
+#include <emulation/libraries.h>
 #endif
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ namespace {
 
 using testing::gpu;
 
-// Runs the model once, because the libraries' handles are not to be made while a step is recorded. Another size of
-// pictures has plans of its own.
+// Runs the model once, because the libraries' handles are not to be made while a step is recorded. Plans for pictures
+// of another size are made then, after all: to run those here takes the emulated GPU too long.
 void warm_up(nn::models::SegmentationModel& model) {
   constexpr std::int64_t side = 33;
   const auto found = model.segment(Tensor(ops::zeros({2, 3, side, side}, DType::f32, gpu)));
@@ -32,12 +32,21 @@ void warm_up(nn::models::SegmentationModel& model) {
   model.zero_grad();
 }
 
+// While one lives, the emulated libraries take plans that are made while a step is recorded.
+struct PlansWhileRecording {
+#ifdef TANDEM_EMULATED_CUDA
+  PlansWhileRecording() { emulation::libraries().plan_while_recording = true; }
+  ~PlansWhileRecording() { emulation::libraries().plan_while_recording = false; }
+#endif
+};
+
 // What a recorded step takes from the driver, next to the most that it uses at one time.
 TEST(CudaSegmentation, AStepTakesLittleMoreMemoryThanItUses) {
   constexpr std::int64_t side = 129, images = 4;
   auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
   model.to(gpu);
   warm_up(model);
+  [[maybe_unused]] const PlansWhileRecording plans;
   optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   const Array pictures = ops::zeros({images, 3, side, side}, DType::f32, gpu);
   const Array masks = ops::zeros({images, side, side}, DType::i64, gpu);
@@ -64,6 +73,7 @@ TEST(CudaSegmentation, TheWholeStepOfDeepLabIsRecorded) {
   auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
   model.to(gpu);
   warm_up(model);
+  [[maybe_unused]] const PlansWhileRecording plans;
   optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   const CrossEntropyLossOptions ignoring{.ignore_index = 255};
 #ifdef TANDEM_EMULATED_CUDA

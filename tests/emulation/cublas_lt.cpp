@@ -181,6 +181,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   const Product p{descriptor, a, b, c, d};
   check_product("cublasLtMatmulAlgoGetHeuristic", handle, p);
+  emulation::check_plans("cublasLtMatmulAlgoGetHeuristic");
   *count = 0;
   const auto& can = emulation::libraries();
   const auto epilogue = descriptor->epilogue;

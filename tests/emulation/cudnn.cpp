@@ -141,6 +141,7 @@ cudnnStatus_t ask_for_workspace(Pass pass, cudnnHandle_t handle, const Problem& 
 template <class Algorithm>
 cudnnStatus_t heuristics(Pass pass, cudnnHandle_t handle, const Problem& p, std::initializer_list<int> numbers,
                          int most, int* count, emulation::Performance<Algorithm>* results) {
+  emulation::check_plans("cuDNN's heuristics");
   *count = 0;
   if (const auto status = check_problem(pass, handle, p); status != CUDNN_STATUS_SUCCESS) return status;
   const bool has_tensor_cores = p.x->type == CUDNN_DATA_HALF || p.x->type == CUDNN_DATA_BFLOAT16;

@@ -32,6 +32,10 @@ void check_not_recorded(const char* call) {
   if (tandem::is_recording_graph()) die("%s while a graph is recorded: use the library once before", call);
 }
 
+void check_plans(const char* call) {
+  if (!libraries().plan_while_recording) check_not_recorded(call);
+}
+
 void check_memory(const char* call, const char* name, const void* memory, std::size_t alignment) {
   if (place_of(memory) != Place::gpu) die("%s: %s, at %p, is not in a GPU's memory", call, name, memory);
   if (reinterpret_cast<std::uintptr_t>(memory) % alignment != 0)

@@ -16,8 +16,9 @@ struct Libraries {
   bool sum_rows = true;       // matrix products can sum the rows of their first matrix
   bool channels_last = true;  // cuDNN has an algorithm for channels last
   bool row_major = true;
-  int cublas_failure = 0;  // what products return instead of being made, a cublasStatus_t
-  int cudnn_failure = 0;   // the same of convolutions, a cudnnStatus_t
+  bool plan_while_recording = false;  // algorithms may be looked for while a graph is recorded
+  int cublas_failure = 0;             // what products return instead of being made, a cublasStatus_t
+  int cudnn_failure = 0;              // the same of convolutions, a cudnnStatus_t
 };
 Libraries& libraries();
 
@@ -26,6 +27,8 @@ Libraries& libraries();
 void check_context(const char* call);
 // a library's handle is made while a graph is recorded, which allocates, and may load code;
 void check_not_recorded(const char* call);
+// a library looks for an algorithm meanwhile, which it is not known to do without either of those;
+void check_plans(const char* call);
 // a library gets memory that is not a GPU's, or that is not aligned as it was promised.
 void check_memory(const char* call, const char* name, const void* memory, std::size_t alignment);
 
