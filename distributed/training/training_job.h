@@ -10,7 +10,6 @@
 #include <tandem/distributed/training/lr_trial.h>
 #include <tandem/distributed/training/profile_window.h>
 #include <tandem/distributed/training/progress.h>
-#include <tandem/distributed/training/spin_limit.h>
 #include <tandem/distributed/training/stop_request.h>
 #include <tandem/distributed/training/strategy.h>
 #include <tandem/distributed/training/training_log.h>
@@ -105,7 +104,6 @@ class TrainingJob {
   Evaluation evaluation_{options_, group_, strategy_.ddp(), log_};
   ProfileWindow profile_;
   StopRequest stop_;
-  const SpinLimit spin_limit_;
   CheckpointFolder folder_{options_, *group_, job_, [this](const std::string& line) { log_.note(line); }};
   Losses losses_{options_.log_every > 0};
   std::function<void(std::int64_t)> before_epoch_;

@@ -59,6 +59,18 @@ TEST_F(LauncherTest, KeepsTheUsersThreadCount) {
   EXPECT_EQ(out(), "threads 7\n");
 }
 
+TEST_F(LauncherTest, RanksSpinForAShortTimeUnlessTheUserChooses) {
+  const std::string print = "echo ${GOMP_SPINCOUNT:-no count}, ${OMP_WAIT_POLICY:-no policy}";
+  EXPECT_EQ(run_shell(1, print), 0);
+  setenv("OMP_WAIT_POLICY", "passive", 1);
+  EXPECT_EQ(run_shell(1, print), 0);
+  unsetenv("OMP_WAIT_POLICY");
+  setenv("GOMP_SPINCOUNT", "7", 1);
+  EXPECT_EQ(run_shell(1, print), 0);
+  unsetenv("GOMP_SPINCOUNT");
+  EXPECT_EQ(out(), "10000, no policy\nno count, passive\n7, no policy\n");
+}
+
 TEST_F(LauncherTest, OpenStoreHasNoToken) {
   EXPECT_EQ(run_shell(1, "echo \"token '$TANDEM_STORE_TOKEN'\"", {"--open-store"}), 0);
   EXPECT_EQ(out(), "token ''\n");
