@@ -155,6 +155,7 @@ class BackwardPass {
     }
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
+      if (!retain_graph_) node.recomputed = nullptr;  // closures that need it have their own handle
       places_ = places_for(node);
       node_ = &node;
       Scope scope(node.operation, " backward");

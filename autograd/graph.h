@@ -19,7 +19,8 @@ struct GraphNode {
   const char* operation;
   std::uint64_t sequence;  // order of creation: the engine runs the latest first
   std::vector<Edge> edges;
-  Backward backward;  // empty after a run without retain_graph
+  Backward backward;                       // empty after a run without retain_graph
+  std::shared_ptr<Recomputed> recomputed;  // computes the output again; null where closures hold it
   Needs needs;
   // The shape, dtype and device of the output. The gradient that arrives has this shape.
   Shape shape;
@@ -39,7 +40,6 @@ struct TensorState {
   bool requires_grad = false;
   std::shared_ptr<GraphNode> node;  // the operation that made the value; null for a leaf
   bool shares_memory = false;       // another Tensor of the graph shows the same memory: one is a view of the other
-  std::shared_ptr<Recomputed> recomputed;  // computes the value again; null where the graph holds the value
 
   Array grad;  // the gradient; its numbers mean something only while has_grad is true
   bool has_grad = false;

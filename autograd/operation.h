@@ -51,10 +51,14 @@ inline bool is_unshared(const Array& array) { return array.storage().use_count()
 // between forward and backward: the first closure that needs it computes it again.
 class Recomputed {
  public:
-  // `version` is that of the result's storage: once somebody writes over the result in place, the two differ.
+  // `version` is the version of the result's storage. If the storage has another one later, the result was changed in
+  // place, and this object no longer stands for it.
   Recomputed(std::function<Array()> compute, std::uint64_t version) : compute_(std::move(compute)), version_(version) {}
   const Array& get() {
-    if (compute_) array_ = std::exchange(compute_, nullptr)();
+    if (compute_) {
+      array_ = compute_();
+      compute_ = nullptr;  // with the Arrays that it holds
+    }
     return array_;
   }
   bool stands_for(const Array& array) const { return array.storage()->version() == version_; }
@@ -74,7 +78,7 @@ class Saved {
     TANDEM_CHECK(array_.defined(), operation, ": an Array that it needs is undefined");
     version_ = array_.storage()->version();
   }
-  // Does not hold the value of `x` where it can be recomputed.
+  // Keeps x's Recomputed instead of its memory, if x has one.
   Saved(const char* operation, const Tensor& x);
   explicit Saved(std::shared_ptr<Recomputed> recomputed) : recomputed_(std::move(recomputed)) {}
   const Array& get() const {

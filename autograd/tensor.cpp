@@ -195,8 +195,8 @@ GraphNode::~GraphNode() {
 }
 
 Saved::Saved(const char* operation, const Tensor& x) {
-  const auto& recomputed = x.state()->recomputed;
-  if (recomputed && recomputed->stands_for(x.value())) recomputed_ = recomputed;
+  const auto& node = x.state()->node;
+  if (node && node->recomputed && node->recomputed->stands_for(x.value())) recomputed_ = node->recomputed;
   else *this = Saved(operation, x.value());
 }
 

@@ -43,14 +43,16 @@ Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   return filter;
 }
 
-// Of input, weight and bias, as images. `filter` is the weight in the form that x's device takes. The gradients of
-// weight and bias are in the places that there are for them, as far as such places fit.
-Gradients conv2d_gradients(const Array& x, const Array& grad_y, const Array& filter, const Window& window,
-                           const Array& weight, Needs needs, Kind kind) {
+// Of input, weight and bias, as images. `in` is the input, which the gradient of the input does not need, and `shape`
+// its shape. `filter` is the weight in the form that x's device takes. The gradients of weight and bias are in the
+// places that there are for them, as far as such places fit.
+Gradients conv2d_gradients(const Saved& in, const Shape& shape, const Array& grad_y, const Array& filter,
+                           const Window& window, const Array& weight, Needs needs, Kind kind) {
   Gradients gradients(3);
   const bool sums = needs[1] || needs[2], with_bias = needs[2];
+  const Array x = sums ? as_image(in, kind) : Array();
   if (!sums || x.numel() == 0 || grad_y.numel() == 0) {
-    if (needs[0]) gradients[0] = ops::conv2d_grad_input(grad_y, filter, window, x.shape());
+    if (needs[0]) gradients[0] = ops::conv2d_grad_input(grad_y, filter, window, shape);
     if (!sums) return gradients;
     auto none = ops::conv2d_grad_weight(x, grad_y, window, weight.dim(0), with_bias, weight.dtype());
     gradients[1] = std::move(none.weight);
@@ -88,12 +90,14 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
   const Array filter = filter_for(image, kernel, weight);
   const Array y = ops::conv2d(image, filter, low_bias(bias, image), window);
+  const bool has_sums = weight.requires_grad() || (bias.defined() && bias.requires_grad());
+  const Saved in = has_sums ? Saved(operation, x) : Saved();
   return record(operation, {x, weight, bias}, as_given(y, kind),
-                [in = Saved(operation, x), w = Saved(operation, kernel), filter, window, kind](
+                [in, shape = image.shape(), w = Saved(operation, kernel), filter, window, kind](
                     const Array& given, Needs needs) -> Gradients {
                   w.check_unchanged();
                   Gradients gradients =
-                      conv2d_gradients(as_image(in, kind), as_image(given, kind), filter, window, w, needs, kind);
+                      conv2d_gradients(in, shape, as_image(given, kind), filter, window, w, needs, kind);
                   for (const std::size_t i : {0, 1}) gradients[i] = as_given(gradients[i], kind);
                   return gradients;
                 });

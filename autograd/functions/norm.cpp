@@ -90,16 +90,18 @@ struct BatchNormBackward {
   }
 };
 
-// Computes the output `y` once more, or is null where the graph holds y. A GPU reads x once more in a small part of the
-// time of the convolution that needs y, while x and y of all layers are most of a network's memory. Small outputs cost
-// more time than they save memory. An addend that is recomputed itself would be held for this alone.
-std::shared_ptr<Recomputed> recomputed_output(const Array& y, const Saved& in, const BatchNormAffine& affine,
-                                              BatchNormFusion fusion, const Tensor& addend) {
-  constexpr std::int64_t small = 1 << 20;
-  if (y.device().is_cpu() || fusion.max_pool_2x2 || y.numel() < small) return nullptr;
-  if (addend.defined() && addend.state()->recomputed) return nullptr;
-  const auto compute = [in, affine, fusion, more = addend.defined() ? Saved("batch_norm", addend) : Saved()] {
-    return ops::batch_norm_apply(in, affine, fusion, more.is_set() ? more.get() : Array()).y;
+// Returns how to compute `y` again, or null if the graph holds y. That takes one pass over x, far less time than the
+// convolution that needs y, and the x and y of all layers fill most of the memory. Small outputs are not worth the
+// time. A signal's result is a view, which holds y. An addend that is recomputed itself would be held for this alone.
+std::shared_ptr<Recomputed> recomputed_output(const Array& y, const BatchNormBackward& saved, const Tensor& addend) {
+  constexpr std::int64_t fewest_numbers = 1 << 20;
+  if (y.device().is_cpu() || saved.fusion.max_pool_2x2 || y.numel() < fewest_numbers || y.dim(3) == 1) return nullptr;
+  if (addend.defined() && !addend.is_leaf() && addend.state()->node->recomputed) return nullptr;
+  const auto compute = [in = saved.in, weight = saved.weight, bias = saved.bias, affine = saved.affine,
+                        fusion = saved.fusion, shortcut = addend.defined() ? Saved("batch_norm", addend) : Saved()] {
+    weight.check_unchanged();
+    bias.check_unchanged();
+    return ops::batch_norm_apply(in, affine, fusion, shortcut.is_set() ? shortcut.get() : Array()).y;
   };
   return std::make_shared<Recomputed>(compute, y.storage()->version());
 }
@@ -129,27 +131,25 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   affine.mean = statistics.mean;
   affine.invstd = statistics.invstd;
   const auto out = ops::batch_norm_apply(x.value(), affine, fusion, value_of(addend));
+  BatchNormBackward backward{.in = Saved("batch_norm", x.value()),
+                             .weight = Saved("batch_norm", affine.weight),
+                             .bias = Saved("batch_norm", affine.bias),
+                             .y = {},
+                             .affine = affine,
+                             .fusion = fusion,
+                             .count = statistics.count,
+                             .exchange = by_batch ? state.exchange : nullptr,
+                             .selected = out.selected,
+                             .index = out.index};
+  auto recomputed = recomputed_output(out.y, backward, addend);
   // Backward undoes the operations in reverse order, the ReLU first. With an addend, x does not tell where the ReLU let
   // a number through. Then the output y tells it.
-  const Saved in("batch_norm", x.value());
-  auto recomputed = recomputed_output(out.y, in, affine, fusion, addend);
-  Saved y;
   if (addend.defined() && fusion.relu) {
-    y = recomputed ? Saved(recomputed) : Saved("batch_norm", out.y);
-    fusion.relu = false;
+    backward.y = recomputed ? Saved(recomputed) : Saved("batch_norm", out.y);
+    backward.fusion.relu = false;
   }
-  const Tensor result = record("batch_norm", {x, weight, bias, addend}, out.y,
-                               BatchNormBackward{.in = in,
-                                                 .weight = Saved("batch_norm", affine.weight),
-                                                 .bias = Saved("batch_norm", affine.bias),
-                                                 .y = y,
-                                                 .affine = affine,
-                                                 .fusion = fusion,
-                                                 .count = statistics.count,
-                                                 .exchange = by_batch ? state.exchange : nullptr,
-                                                 .selected = out.selected,
-                                                 .index = out.index});
-  if (!result.is_leaf()) result.state()->recomputed = std::move(recomputed);
+  const Tensor result = record("batch_norm", {x, weight, bias, addend}, out.y, std::move(backward));
+  if (!result.is_leaf()) result.state()->node->recomputed = std::move(recomputed);
   return result;
 }
 

@@ -14,7 +14,7 @@ class BatchNormExchange;  // autograd/batch_norm_exchange.h
 // Batch normalisation of x (N, C), (N, C, L) or (N, C, H, W) over all dimensions but C (Ioffe, Szegedy,
 // arXiv:1502.03167). weight (C) and bias (C) may be undefined, which means 1 and 0. `fusion` may add ReLU, and max
 // pooling of x (N, C, H, W). `addend` has the shape of x, or is undefined. It is added before ReLU: it is the shortcut
-// of a residual block.
+// of a residual block, and must not change in place before backward().
 struct BatchNormState {
   Array running_mean, running_var;  // (C), updated in place in training; undefined: the batch's own are always used
   bool training = true;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -153,7 +154,7 @@ void for_each_walk(const LoopNest<K>& nest, const std::array<std::int64_t, K>& b
   for (int d = 0; d < nest.ndim; ++d) {
     numel *= nest.size[d];
     for (int k = 0; k < K; ++k) {
-      const std::int64_t length = (nest.size[d] - 1) * nest.stride[d][k];
+      const std::int64_t length = std::abs((nest.size[d] - 1) * nest.stride[d][k]);
       steps[k] += length;
       if (const std::int64_t span = std::max(length, nest.size[d]); span > most) {
         most = span;

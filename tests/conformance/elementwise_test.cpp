@@ -351,6 +351,23 @@ TEST(CudaElementwise, GoesOverLongArraysInParts) {
   EXPECT_EQ(next, 3 * nest.size[1]);
   EXPECT_EQ(parts, 6);
 }
+
+// The rows are far apart, and are read from the last one on, as of flip().
+TEST(CudaElementwise, GoesBackwardsOverLongArraysInParts) {
+  constexpr std::int64_t row = (std::int64_t{1} << 31) + 10;
+  const Array one = Array::from(std::vector<float>{1}, {1});
+  LoopNest<2> nest({&one, &one});
+  nest.ndim = 2;
+  nest.size = {2, 4};
+  nest.stride[0] = {-row, 4};
+  nest.stride[1] = {1, 1};
+  std::vector<std::int64_t> places;
+  cuda::for_each_walk<2>(nest, {row, 0}, [&](const LoopNest<2>& part, const std::array<std::int64_t, 2>& begin) {
+    const cuda::Walk<2> walk(part, begin, {false, false}, 8);
+    for (std::uint32_t i = 0; i < walk.items; ++i) places.push_back(walk.offsets(i)[0]);
+  });
+  EXPECT_EQ(places, (std::vector<std::int64_t>{row, row + 1, row + 2, row + 3, 0, 1, 2, 3}));
+}
 #endif
 
 }  // namespace

@@ -113,12 +113,48 @@ TEST_F(CudaRecomputed, AnInputThatWasChangedInPlaceIsNamed) {
   const Tensor x = conv2d(Tensor(numbers(image).channels_last().to(gpu)), first.kernel);
   const Tensor loss = mean(second(batch_norm(x, first.weight, first.bias, state, {.relu = true})));
   mul_(x, 2);
-  try {
-    loss.backward();
-    FAIL() << "nothing was noticed";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("changed in place by mul_"), std::string::npos) << error.what();
+  for (int i = 0; i < 2; ++i) {
+    try {
+      loss.backward({.retain_graph = true});
+      FAIL() << "nothing was noticed";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("changed in place by mul_"), std::string::npos) << error.what();
+    }
   }
+}
+
+TEST_F(CudaRecomputed, AWeightThatWasChangedGivesNoGradients) {
+  const Layer first(1), second(4);
+  const Tensor loss = mean(second(first(Tensor(numbers(image).channels_last().to(gpu)))));
+  {
+    const NoGrad no_grad;
+    mul_(first.weight, 2);
+  }
+  EXPECT_THROW(loss.backward(), Error);
+  EXPECT_FALSE(second.kernel.grad().defined());
+}
+
+TEST_F(CudaRecomputed, NothingIsHeldWhenTheGraphIsFreed) {
+  const Layer first(1), second(4);
+  const Tensor x(numbers(image).channels_last().to(gpu));
+  mean(second(first(x))).backward();
+  const std::uint64_t one = numbers(image).bytes(), before = bytes_in_use();
+  const Tensor y = first(x);
+  mean(second(y)).backward();
+  EXPECT_LT(bytes_in_use() - before, 1.5 * one);
+  const Tensor z = first(x);
+  mean(z).backward();
+  EXPECT_LT(bytes_in_use() - before, 2.5 * one);
+}
+
+TEST_F(CudaRecomputed, FrozenWeightsNeedNoOutput) {
+  Layer first(1), second(4);
+  second.kernel.set_requires_grad(false);
+  const Tensor loss = mean(second(first(Tensor(numbers(image).channels_last().to(gpu)))));
+  loss.backward({.retain_graph = true});
+  const std::uint64_t one = numbers(image).bytes(), before = bytes_in_use();
+  loss.backward({.retain_graph = true});
+  EXPECT_LT(bytes_in_use(), before + one / 2);
 }
 
 }  // namespace
