@@ -272,6 +272,13 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
   EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos) << text;
 }
 
+TEST(NcclGroup, slices_of_a_gpu_are_no_shared_gpu) {
+  emulation::driver().are_slices = true;
+  const auto results = testing::run_gpu_ranks_catching(2, [](Group group) { group->barrier()->wait(); });
+  emulation::driver().are_slices = false;
+  for (const auto& result : results) EXPECT_EQ(result, nullptr) << message_of(result);
+}
+
 TEST(NcclGroup, a_shared_gpu_can_be_allowed) {
   setenv("TANDEM_ALLOW_SHARED_GPU", "1", 1);
   testing::run_ranks(2, [](Group host) {

@@ -53,7 +53,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
   TANDEM_NOT_FORKED;
-  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
+  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", driver().are_slices ? 1 : device + 1);
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  TANDEM_NOT_FORKED;
+  *properties = {};
+  properties->uuid.bytes[0] = static_cast<char>(device);
   return cudaSuccess;
 }
 const char* cudaGetErrorName(cudaError_t error) {

@@ -88,6 +88,13 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetLastError();
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device);
+struct cudaUUID_t {
+  char bytes[16];
+};
+struct cudaDeviceProp {
+  cudaUUID_t uuid;
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 
@@ -167,6 +174,7 @@ struct Driver {
   std::size_t total_bytes = std::size_t{1} << 32;  // the size of the GPU's memory
   std::size_t used_bytes = 0;
   int devices = 4;
+  bool are_slices = false;   // the devices are parts of one GPU, whose PCI bus id they share
   std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
   cudaError_t failure = cudaErrorLaunchFailure;
   bool is_lost = false;  // a kernel has failed: every call says so from then on

@@ -17,18 +17,22 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// Two ranks with one GPU make NCCL hang or fail with words that name neither. All ranks find the same.
+// Two ranks with one GPU make NCCL hang or fail with words that name neither. All ranks find the same. The slices of a
+// GPU (MIG) share its bus id, and each has a UUID of its own.
 void check_own_gpu(ProcessGroup& host, const Members& members, Device device) {
   char bus_id[32] = "";
   TANDEM_CUDA(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device.index));
-  const auto gpus = host.all_gather_strings(machine_identity() + '\n' + bus_id, "which GPU each rank has");
+  cudaDeviceProp properties;
+  TANDEM_CUDA(cudaGetDeviceProperties(&properties, device.index));
+  const std::string uuid(properties.uuid.bytes, sizeof properties.uuid.bytes);
+  const auto gpus = host.all_gather_strings(machine_identity() + uuid + '\n' + bus_id, "which GPU each rank has");
   const char* allowed = std::getenv("TANDEM_ALLOW_SHARED_GPU");
   if (allowed && std::strcmp(allowed, "1") == 0) return;
   std::map<std::string, std::size_t> owner;
   for (std::size_t r = 0; r < gpus.size(); ++r) {
     const auto [first, is_new] = owner.emplace(gpus[r], r);
     TANDEM_CHECK(is_new, members[first->second].name(), " and ", members[r].name(), " have the same GPU, ",
-                 gpus[r].substr(gpus[r].find('\n') + 1),
+                 gpus[r].substr(gpus[r].rfind('\n') + 1),
                  ": start at most as many processes per host as it has GPUs, and give each its own "
                  "(LOCAL_RANK, or a CUDA_VISIBLE_DEVICES that differs from process to process)");
   }
