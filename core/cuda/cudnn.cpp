@@ -161,6 +161,7 @@ cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std:
 template <class Result, class Heuristics>
 void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_bias, Heuristics heuristics) {
   std::array<Result, 16> results{};
+  std::vector<Algorithm> rounding;  // taken only where there is no other
   int count = 0;
   const cudnnStatus_t asked = heuristics(narrow(results.size()), &count, results.data());
   if (is_refusal(asked)) {
@@ -173,7 +174,8 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
   for (int i = 0; i < count; ++i) {
     const Result& r = results[static_cast<std::size_t>(i)];
     if (r.status != CUDNN_STATUS_SUCCESS) continue;
-    if (math_mode().deterministic && r.determinism != CUDNN_DETERMINISTIC) continue;
+    const bool is_deterministic = r.determinism == CUDNN_DETERMINISTIC;
+    if (math_mode().deterministic && !is_deterministic) continue;
     // Without TF32, an algorithm must not choose its own precision.
     const auto math = math_for(dtype) == CUDNN_FMA_MATH ? CUDNN_FMA_MATH : r.mathType;
     TANDEM_CUDNN(cudnnSetConvolutionMathType(plan.geometry, math));
@@ -182,8 +184,11 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
     // This is the only algorithm that adds a bias without an activation after it.
     if (with_bias && r.algo == static_cast<int>(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
       plan.algorithms.push_back({r.algo, math, true, workspace});
-    plan.algorithms.push_back({r.algo, math, false, workspace});
+    // Where the order of additions is not fixed, blocks add to the gradient itself, and round each sum to its 16 bits.
+    const bool rounds = plan.kind == Convolution::grad_weight && size_of(dtype) == 2 && !is_deterministic;
+    (rounds ? rounding : plan.algorithms).push_back({r.algo, math, false, workspace});
   }
+  if (plan.algorithms.empty()) plan.algorithms = rounding;
 }
 
 std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFormat format,

@@ -149,12 +149,13 @@ cudnnStatus_t heuristics(Pass pass, cudnnHandle_t handle, const Problem& p, std:
     if (*count == most) break;
     const bool is_known = nature_of(pass, number) != Nature::refuses;
     const bool is_deterministic = pass == Pass::forward || number == 1;  // says cudnn_ops.h
+    const bool on_tensor_cores = has_tensor_cores && (number == 1 || (pass == Pass::weight_gradient && number == 0));
     results[(*count)++] = {static_cast<Algorithm>(number),
                            is_known ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED,
                            -1,
                            workspace_of(pass, number),
                            is_deterministic ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC,
-                           has_tensor_cores && number == 1 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH};
+                           on_tensor_cores ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH};
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -313,7 +314,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle
                                                             cudnnConvolutionDescriptor_t how,
                                                             cudnnFilterDescriptor_t dw, int most, int* count,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* results) {
-  return heuristics(Pass::weight_gradient, handle, {x, dw, how, dy}, {1, 2, 0}, most, count, results);
+  return heuristics(Pass::weight_gradient, handle, {x, dw, how, dy}, {0, 1, 2}, most, count, results);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, cudnnTensorDescriptor_t x,
@@ -385,6 +386,9 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              void* dw_data) {
   const Problem p{x, dw, how, dy};
   if (factor(Pass::weight_gradient, p, alpha) != 1) die("cudnnConvolutionBackwardFilter: alpha is not 1");
+  const bool is_narrow = dw->type == CUDNN_DATA_HALF || dw->type == CUDNN_DATA_BFLOAT16;
+  if (is_narrow && algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1)
+    die("cudnnConvolutionBackwardFilter: algorithm %d adds up in 16 bits", algorithm);
   return run(Pass::weight_gradient, handle, p, algorithm, {x_data, dw_data, dy_data, workspace, bytes},
              factor(Pass::weight_gradient, p, beta) == 1);
 }
