@@ -62,6 +62,8 @@ void add_numbers_of_blocks(Fences fences, unsigned* numbers, unsigned* finished,
   *sum = 0;
   for (unsigned i = 0; i < gridDim.x; ++i) *sum += numbers[i];
 }
+__device__ unsigned variable_of_file;
+void count_in_file() { atomicInc(&variable_of_file, 1); }
 void add_one(std::int32_t* to) { atomicAdd(to, 1); }
 void read_first_number(unsigned* numbers) { numbers[blockIdx.x] = numbers[0] + 1; }
 void stray_barrier(float* to) {
@@ -173,6 +175,22 @@ TEST(Emulator, ABlockDoesNotSeeWhatAnotherOneWrites) {
   const Array x = ops::zeros({3}, DType::i32, gpu);
   cuda::launch(read_first_number, dim3(3), dim3(1), static_cast<unsigned*>(x.raw()));
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(3, 1));
+}
+
+// They could run at the same time, and count together.
+TEST_F(EmulatorDeathTest, KernelsOfTwoStreamsDoNotShareAVariableOfTheirFile) {
+  const auto run_in = [&](cudaStream_t stream) {
+    const cuda::StreamGuard guard(stream);
+    cuda::launch(count_in_file, dim3(1), dim3(1));
+    TANDEM_CUDA(cudaStreamSynchronize(stream));
+  };
+  backend(gpu);
+  cudaStream_t other = nullptr;
+  TANDEM_CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  const cudaStream_t usual = cuda::current_stream();
+  for (int i = 0; i < 2; ++i) run_in(usual);
+  EXPECT_DEATH(run_in(other), "kernels of two streams use the variable");
+  cudaStreamDestroy(other);
 }
 
 TEST(Emulator, AForkedProcessCanNotUseTheGpu) {

@@ -3,12 +3,14 @@
 #include <cuda_runtime.h>
 
 #include <cstring>
-#include <memory>
+#include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "device_memory.h"
+#include "streams.h"
 
 namespace emulation {
 namespace {
@@ -22,20 +24,24 @@ using Changes = std::vector<Change>;
 // A page that the running block has written to, and what stood there before.
 struct Page {
   char* at;
-  std::unique_ptr<char[]> before;
+  char before[page_bytes];
 };
+constexpr std::size_t most_pages = std::size_t{1} << 16;
 
 // All of it belongs to the thread that is the GPU, and to the kernel that it runs.
 bool is_hiding = false;
-std::vector<Page> pages;
+Page* const first_page = new Page[most_pages];  // made here, because the handler of a signal must not allocate
+std::span<Page> pages(first_page, 0);
 Changes of_all;             // of all blocks that have ended, and of all atomic functions, in order
 Changes fenced, published;  // what the running block has fenced; what others have fenced before an atomic function
 Changes released;           // the same of the running block
 bool has_called_atomic = false;
 
 void keep(char* page) {
-  pages.push_back({page, std::make_unique<char[]>(page_bytes)});
-  std::memcpy(pages.back().before.get(), page, page_bytes);
+  if (pages.size() == most_pages) die("a block writes to more than %zu pages", most_pages);
+  pages = {first_page, pages.size() + 1};
+  pages.back().at = page;
+  std::memcpy(pages.back().before, page, page_bytes);
 }
 
 // What the running block has changed so far.
@@ -77,10 +83,10 @@ void hide_writes_of_block() {
   fenced.clear();
   has_called_atomic = false;
   for (const auto& [at, before] : pages) {
-    std::memcpy(at, before.get(), page_bytes);
+    std::memcpy(at, before, page_bytes);
     expect_first_write(at);
   }
-  pages.clear();
+  pages = pages.first(0);
 }
 
 void show_all_writes() {
@@ -99,12 +105,20 @@ void fence() {
   published.clear();
 }
 
-// An atomic function works where all blocks see it at once.
+// An atomic function works where all blocks see it at once. A variable of a file (__device__) that kernels of two
+// streams count with would be used by both at the same time.
 void note_atomic(void* where, std::size_t bytes) {
+  const Place place = place_of(where);
+  if (place == Place::pageable) {
+    static std::map<std::pair<void*, int>, cudaStream_t> users;
+    const cudaStream_t stream = running_stream();
+    if (users.try_emplace({where, device_of(stream)}, stream).first->second != stream)
+      die("kernels of two streams use the variable at %p with atomic functions", where);
+  }
   if (!is_hiding) return;
   append(released, std::move(fenced));
   has_called_atomic = true;
-  if (place_of(where) != Place::gpu) return;
+  if (place != Place::gpu) return;
   const Change change{static_cast<char*>(where), std::string(static_cast<char*>(where), bytes)};
   write_for_all(change);
   of_all.push_back(change);

@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds late{2};  // work that nobody waits for begins so much later
 std::uint64_t changes = 0, numbers = 0;
+cudaStream_t running = nullptr;
 enum class State { not_started, works, is_to_rest, rests } state = State::not_started;
 
 // Lets the work at the front of one stream go on: mostly the work that was asked for last, because work that must wait
@@ -40,6 +41,7 @@ bool take_a_step(std::unique_lock<std::mutex>& lock) {
   }
   for (const auto stream : order) {
     const auto advance = stream->queue.front().advance;
+    running = stream;
     lock.unlock();
     const bool is_finished = advance();
     lock.lock();
@@ -85,6 +87,9 @@ void notify() {
   ++changes;
   changed.notify_all();
 }
+
+cudaStream_t running_stream() { return running; }
+int device_of(cudaStream_t stream) { return stream->device; }
 
 bool is_open(const std::shared_ptr<Completion>& completion) { return completion && completion->open > 0; }
 

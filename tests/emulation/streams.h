@@ -48,6 +48,9 @@ cudaError_t check_not_forked();
 #define TANDEM_NOT_FORKED \
   if (const auto error = ::emulation::check_not_forked(); error != cudaSuccess) return error
 int current_device();
+// The stream whose work the thread that is the GPU does now.
+cudaStream_t running_stream();
+int device_of(cudaStream_t stream);
 // Whether this thread has chosen a GPU.
 bool has_context();
 // Calls that a capture forbids, to the thread that captures or to all: cudaSuccess where it may go on.
