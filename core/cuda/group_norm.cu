@@ -10,6 +10,8 @@ namespace tandem {
 
 namespace {
 
+constexpr int most_threads = 512;  // of a block
+
 // GroupNorm for kernels.
 struct Places {
   std::int64_t samples, before, channels, after, groups, size;  // size is the number of channels in a group
@@ -59,8 +61,8 @@ __device__ TwoSums<C> sum_of_block(TwoSums<C> sums) {
 }
 
 template <class C, class T>
-__global__ void normalise_groups(Places at, C eps, const T* x, const C* weight, const C* bias, T* y, C* mean_out,
-                                 C* rstd_out) {
+__global__ void __launch_bounds__(most_threads)
+    normalise_groups(Places at, C eps, const T* x, const C* weight, const C* bias, T* y, C* mean_out, C* rstd_out) {
   const std::int64_t n = at.count();
   for (std::int64_t r = blockIdx.x; r < at.samples * at.groups; r += gridDim.x) {
     TwoSums<C> sums;
@@ -87,8 +89,8 @@ __global__ void normalise_groups(Places at, C eps, const T* x, const C* weight, 
 }
 
 template <class C, class T>
-__global__ void grad_of_groups(Places at, const T* x, const C* weight, const C* mean, const C* rstd, const T* grad,
-                               T* grad_x) {
+__global__ void __launch_bounds__(most_threads)
+    grad_of_groups(Places at, const T* x, const C* weight, const C* mean, const C* rstd, const T* grad, T* grad_x) {
   const std::int64_t n = at.count();
   for (std::int64_t r = blockIdx.x; r < at.samples * at.groups; r += gridDim.x) {
     const C m = mean[r], s = rstd[r];
@@ -166,7 +168,7 @@ dim3 blocks_of(const Places& at) {
 }
 // The threads of a block: one warp for small groups, and up to 16 warps for large ones.
 dim3 threads_of(const Places& at) {
-  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>((at.count() + 127) / 128, 1, 16)) * 32);
+  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>((at.count() + 127) / 128, 1, most_threads / 32)) * 32);
 }
 
 template <class C>

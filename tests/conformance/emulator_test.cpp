@@ -28,6 +28,8 @@ class EmulatorDeathTest : public testing::Test {
 };
 
 void write_at(float* to, std::int64_t i) { to[i] = 1; }
+void write_own(float* to) { to[threadIdx.x] = 1; }
+void __launch_bounds__(512) write_own_of_512(float* to) { to[threadIdx.x] = 1; }
 void read_neighbour(float* to) {
   const unsigned lane = threadIdx.x;
   if (lane == 5) return;
@@ -120,6 +122,13 @@ TEST_F(EmulatorDeathTest, AKernelReachesManyBytesAtOnceOnlyWhereTheyAreAligned) 
 TEST_F(EmulatorDeathTest, LanesThatHaveLeftAreNotRead) {
   const Array x = ops::ones({32}, DType::f32, gpu);
   EXPECT_DEATH(run(read_neighbour, 32, numbers_of(x)), "reads from lane 5, which is not there");
+}
+
+TEST_F(EmulatorDeathTest, ManyThreadsNeedLaunchBounds) {
+  const Array x = ops::ones({512}, DType::f32, gpu);
+  run(write_own, 256, numbers_of(x));
+  run(write_own_of_512, 512, numbers_of(x));
+  EXPECT_DEATH(emulation::check_bounds(1024 + 16, dim3(257)), "257 threads without __launch_bounds__");
 }
 
 TEST_F(EmulatorDeathTest, SharedMemoryIsLimited) {

@@ -33,7 +33,8 @@
 #define __grid_constant__
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(...)
+// The alignment of its address tells a kernel with bounds from others (check_bounds).
+#define __launch_bounds__(...) __attribute__((aligned(1024)))
 
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -137,6 +138,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 namespace emulation {
 
+// Ends the process where a block has more than 256 threads, and the kernel at `address` has no __launch_bounds__. The
+// compiler may then give each thread 255 registers, and a block has 65,536 at most.
+void check_bounds(std::uintptr_t address, dim3 block);
 // `is_readable`: the kernel's pointers point to memory that a GPU can reach.
 void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> thread);
 bool is_for_gpu(const void* argument);
@@ -150,6 +154,7 @@ bool is_readable(const Argument& argument) {
 template <class... Parameters, class... Arguments>
 void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... arguments) {
   static_assert((0 + ... + sizeof(Parameters)) <= 4096, "a kernel takes at most 4096 bytes of arguments");
+  check_bounds(reinterpret_cast<std::uintptr_t>(kernel), block);
   run_kernel(grid, block, (is_readable(arguments) && ...), [=] { kernel(arguments...); });
 }
 

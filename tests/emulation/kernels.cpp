@@ -211,6 +211,12 @@ bool may_launch(dim3 grid, dim3 block) {
 
 }  // namespace
 
+void check_bounds(std::uintptr_t address, dim3 block) {
+  const unsigned threads = block.x * block.y * block.z;
+  if (threads > 256 && threads <= 1024 && address % 1024 != 0)
+    die("a kernel of %u threads without __launch_bounds__ may need more registers than a block has", threads);
+}
+
 bool is_for_gpu(const void* argument) { return !argument || place_of(argument) != Place::pageable; }
 
 void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> thread) {
