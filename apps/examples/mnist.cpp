@@ -7,18 +7,8 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-struct Net : nn::Module {
-  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, 5, {.padding = 2}), nn::BatchNorm2d(16),
-                                                        nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, 5, {.padding = 2}), nn::BatchNorm2d(32),
-                                                        nn::ReLU(), nn::MaxPool2d(2)});
-  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
-
-  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
-};
-
 // Prints the mean loss and the share of right answers on all images of `tests`.
-void show(int epoch, Net& model, const data::Dataset& tests) {
+void show(int epoch, nn::Module& model, const data::Dataset& tests) {
   const NoGrad no_grad;
   model.eval();
   double loss = 0, right = 0;
@@ -33,6 +23,16 @@ void show(int epoch, Net& model, const data::Dataset& tests) {
   std::cout << std::fixed << "Epoch " << epoch + 1 << ": test loss " << std::setprecision(4) << loss / all
             << ", test accuracy " << std::setprecision(2) << 100 * right / all << " %" << std::endl;
 }
+
+struct Net : nn::Module {
+  nn::Sequential& layer1 = add("layer1", nn::Sequential{nn::Conv2d(1, 16, 5, {.padding = 2}), nn::BatchNorm2d(16),
+                                                        nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Sequential& layer2 = add("layer2", nn::Sequential{nn::Conv2d(16, 32, 5, {.padding = 2}), nn::BatchNorm2d(32),
+                                                        nn::ReLU(), nn::MaxPool2d(2)});
+  nn::Linear& fc = add("fc", nn::Linear(7 * 7 * 32, 10));
+
+  Tensor forward(const Tensor& x) override { return fc(flatten(layer2(layer1(x)), 1)); }
+};
 
 int main(int argc, char** argv) {
   return run_program(argc, argv, {"mnist", "(tandemrun --nproc-per-node 2 mnist: on two processes)"}, [] {
