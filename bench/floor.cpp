@@ -388,7 +388,11 @@ int main(int argc, char** argv) {
     }
     const auto print = json ? print_json : print_table;
     print("f32", best(Type::f32));
-    print("bf16", best(Type::bf16));
+    try {
+      print("bf16", best(Type::bf16));
+    } catch (const dnnl::error& error) {
+      std::fprintf(stderr, "floor: oneDNN has no kernels for bf16 on this processor: %s\n", error.what());
+    }
     print_own(own_floor::measure(), json);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "floor: %s\n", error.what());
