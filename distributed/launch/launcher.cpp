@@ -140,9 +140,9 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));
     ours["TANDEM_DEFAULT_THREADS"] = ours["OMP_NUM_THREADS"];  // nobody has asked for this number
   }
-  // Threads of GCC's OpenMP that wait for each other spin for 4 ms by default. Where other programs keep the cores busy,
-  // two threads then took up to 16 times as long as one, and 1.5 times with this number, which costs nothing on idle
-  // cores (MNIST on two cores of an AMD EPYC).
+  // Threads of GCC's OpenMP that wait for each other spin for 4 ms by default. Where other programs keep the cores
+  // busy, two threads then took up to 16 times as long as one, and 1.5 times with this number, which costs nothing on
+  // idle cores (MNIST on two cores of an AMD EPYC).
   if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) ours["GOMP_SPINCOUNT"] = "10000";
   return ours;
 }

@@ -11,9 +11,21 @@
 #include <random>
 #include <vector>
 
+#ifdef TANDEM_EMULATED_CUDA
+#include <emulation/libraries.h>
+#endif
+
 namespace tandem::testing {
 
 inline const Device gpu = Device::cuda(0);
+
+// While one lives, the emulated libraries take plans that are made while a step is recorded.
+struct PlansWhileRecording {
+#ifdef TANDEM_EMULATED_CUDA
+  PlansWhileRecording() { emulation::libraries().plan_while_recording = true; }
+  ~PlansWhileRecording() { emulation::libraries().plan_while_recording = false; }
+#endif
+};
 
 // Normally distributed; for integers rounded, and small enough for sums and products of them in u8.
 inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType::f32) {

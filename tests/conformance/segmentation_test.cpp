@@ -32,21 +32,13 @@ void warm_up(nn::models::SegmentationModel& model) {
   model.zero_grad();
 }
 
-// While one lives, the emulated libraries take plans that are made while a step is recorded.
-struct PlansWhileRecording {
-#ifdef TANDEM_EMULATED_CUDA
-  PlansWhileRecording() { emulation::libraries().plan_while_recording = true; }
-  ~PlansWhileRecording() { emulation::libraries().plan_while_recording = false; }
-#endif
-};
-
 // What a recorded step takes from the driver, next to the most that it uses at one time.
 TEST(CudaSegmentation, AStepTakesLittleMoreMemoryThanItUses) {
   constexpr std::int64_t side = 129, images = 4;
   auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
   model.to(gpu);
   warm_up(model);
-  [[maybe_unused]] const PlansWhileRecording plans;
+  [[maybe_unused]] const testing::PlansWhileRecording plans;
   optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   const Array pictures = ops::zeros({images, 3, side, side}, DType::f32, gpu);
   const Array masks = ops::zeros({images, side, side}, DType::i64, gpu);
@@ -73,7 +65,7 @@ TEST(CudaSegmentation, TheWholeStepOfDeepLabIsRecorded) {
   auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
   model.to(gpu);
   warm_up(model);
-  [[maybe_unused]] const PlansWhileRecording plans;
+  [[maybe_unused]] const testing::PlansWhileRecording plans;
   optim::SGD optimizer(model.parameters(), {.lr = 0.01, .momentum = 0.9});
   const CrossEntropyLossOptions ignoring{.ignore_index = 255};
 #ifdef TANDEM_EMULATED_CUDA
