@@ -112,7 +112,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     stream->capture = std::make_shared<Recording>();
     stream->capture->mode = mode;
     stream->capture->thread = std::this_thread::get_id();
-    stream->capture->streams = {stream};
+    stream->capture->streams.assign(1, stream);
     stream->latest.clear();
     std::erase_if(captures, [](const auto& capture) { return capture.expired(); });
     captures.push_back(stream->capture);

@@ -240,6 +240,7 @@ void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> t
       Block running(block, order_of_threads, thread);
       Block::now = &running;
       running.run();
+      Block::now = nullptr;
       if (blocks > 1) hide_writes_of_block();
     }
     if (blocks > 1) show_all_writes();
