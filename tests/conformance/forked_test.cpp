@@ -4,30 +4,22 @@
 #include <tandem/distributed/launch/spawn.h>
 
 #include <gtest/gtest.h>
-#include <support/process.h>
+#include <support/alone.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <functional>
+#include <string>
 
 #include "conformance/compare.h"
 
 namespace tandem {
 namespace {
 
+using testing::alone;
 using testing::gpu;
 
 // Each of these runs in a process of its own, in which nothing has used the GPU yet.
 class CudaForksTest : public ::testing::Test {
  protected:
-  void alone(const std::function<void()>& body) const {
-    if (std::getenv("TANDEM_FORKED_TEST")) return body();
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    const auto filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
-    const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
-    const auto outcome = testing::run_process({program, filter}, {{"TANDEM_FORKED_TEST", "1"}});
-    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-  }
-
   // The Error that spawn throws.
   static std::string error_of_ranks(const std::function<void()>& work) {
     try {

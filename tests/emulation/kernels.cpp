@@ -42,7 +42,7 @@ void go_on_with(Context& to, Context& from) {
 }
 
 // One block of a kernel. Each fiber runs threads of the block one after the other. When a thread waits, its fiber is
-// put aside, and another fiber goes on with the threads that have not begun. They begin in the given order.
+// put aside, and another fiber continues with the threads that have not begun. They begin in the given order.
 class Block {
  public:
   Block(dim3 size, const std::vector<unsigned>& order, const std::function<void()>& thread)

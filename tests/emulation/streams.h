@@ -1,7 +1,7 @@
 // What an emulated GPU is asked to do, and when it does it: streams, events and graphs. One thread is all GPUs. It
 // does the work of a stream in order, and of several streams in any order that their events allow. It mostly takes the
 // work that was asked for last first, so that a forgotten event shows, and else any (random_order.h). It begins late,
-// when somebody waits for it.
+// when a caller waits for it.
 #pragma once
 
 #include <cuda_runtime.h>

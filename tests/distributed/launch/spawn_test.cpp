@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <support/process.h>
+#include <support/alone.h>
 #include <support/temporary_folder.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using testing::alone;
 using testing::error_of;
 using testing::expect_parts;
 using testing::read_bytes;
@@ -49,16 +50,6 @@ bool eventually(const std::function<bool()>& condition) {
 // Other tests leave threads behind, and spawn wants none: each of these runs in a process of its own.
 class SpawnTest : public ::testing::Test {
  protected:
-  void alone(const std::function<void()>& body) const {
-    if (std::getenv("TANDEM_SPAWN_TEST")) return body();
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    const auto filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
-    const auto program = fs::read_symlink("/proc/self/exe").string();
-    const auto outcome = run_process({program, filter}, {{"TANDEM_SPAWN_TEST", "1"}});
-    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-    expect_parts(outcome.out, {"1 test from 1 test suite ran"});
-  }
-
   void SetUp() override {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "NOT RUN: the thread sanitizer has a thread of its own, and spawn wants none";
