@@ -47,10 +47,10 @@
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
-#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/distributed/training/same_samples.h>
 #include <tandem/distributed/training/trainer.h>
-#include <tandem/distributed/training/training_options.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/attention.h>
 #include <tandem/nn/batch_norm.h>

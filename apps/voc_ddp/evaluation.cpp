@@ -3,8 +3,8 @@
 #include <tandem/data/images/image_file.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
 #include <tandem/data/segmentation/voc.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/distributed/training/pretrained.h>
-#include <tandem/distributed/training/training_options.h>
 
 namespace voc {
 

@@ -12,8 +12,8 @@ namespace tandem {
 
 namespace {
 
-// The arrays of one dict of a checkpoint of a training program (distributed/training/checkpoint.h), where they are
-// named DICT/NAME. Of other files, all arrays.
+// The arrays of one dict of a checkpoint of a training program (distributed/training/checkpoints/checkpoint.h), where
+// they are named DICT/NAME. Of other files, all arrays.
 std::vector<NamedArray> read_dict(const std::filesystem::path& path, const std::string& key) {
   Safetensors contents = read_safetensors(path);
   const InputFile file(path, "file");

@@ -7,8 +7,8 @@
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/process_group.h>
-#include <tandem/distributed/training/progress.h>
-#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/metrics/progress.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/optimizer.h>
 

@@ -1,5 +1,5 @@
-#include <tandem/distributed/training/console.h>
 #include <tandem/distributed/training/introduction.h>
+#include <tandem/distributed/training/metrics/console.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

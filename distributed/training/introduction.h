@@ -3,7 +3,7 @@
 
 #include <tandem/data/loader.h>
 #include <tandem/distributed/groups/process_group.h>
-#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/nn/module.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/training/line_chart.h>
 #include <tandem/distributed/training/lr_finder.h>
+#include <tandem/distributed/training/metrics/line_chart.h>
 
 #include <fmt/format.h>
 

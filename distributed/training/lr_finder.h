@@ -3,6 +3,8 @@
 // section 3.3; Lightning's lr_find and fastai have the same.)
 #pragma once
 
+#include <tandem/distributed/training/options/choices.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,8 +13,6 @@
 #include <vector>
 
 namespace tandem::distributed {
-
-constexpr std::int64_t least_sweep_steps = 10;
 
 struct LrSweep {
   double first = 1e-7, last = 10;  // learning rates, of the first parameter group

@@ -3,11 +3,11 @@
 
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
-#include <tandem/distributed/training/job_state.h>
+#include <tandem/distributed/training/checkpoints/job_state.h>
 #include <tandem/distributed/training/lr_finder.h>
-#include <tandem/distributed/training/progress.h>
-#include <tandem/distributed/training/training_log.h>
-#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/metrics/progress.h>
+#include <tandem/distributed/training/metrics/training_log.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/distributed/training/update.h>
 
 #include <cstdint>

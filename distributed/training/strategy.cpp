@@ -1,5 +1,5 @@
 #include <tandem/distributed/ddp/sync_batch_norm.h>
-#include <tandem/distributed/training/console.h>
+#include <tandem/distributed/training/metrics/console.h>
 #include <tandem/distributed/training/strategy.h>
 
 #include <algorithm>

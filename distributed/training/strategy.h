@@ -6,7 +6,7 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
-#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/options/training_options.h>
 
 #include <memory>
 #include <optional>

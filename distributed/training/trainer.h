@@ -7,8 +7,8 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/training/lr_finder.h>
-#include <tandem/distributed/training/metric.h>
-#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/metrics/metric.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/optim/optimizer.h>
 #include <tandem/optim/schedules.h>
 

@@ -4,8 +4,8 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/signal_name.h>
-#include <tandem/distributed/training/given_options.h>
 #include <tandem/distributed/training/introduction.h>
+#include <tandem/distributed/training/options/given_options.h>
 #include <tandem/distributed/training/training_job.h>
 
 #include <fmt/format.h>

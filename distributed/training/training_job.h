@@ -2,18 +2,18 @@
 #pragma once
 
 #include <tandem/data/loader.h>
-#include <tandem/distributed/training/checkpoint_folder.h>
-#include <tandem/distributed/training/evaluation.h>
+#include <tandem/distributed/training/checkpoints/checkpoint_folder.h>
+#include <tandem/distributed/training/checkpoints/job_state.h>
 #include <tandem/distributed/training/finite_check.h>
-#include <tandem/distributed/training/job_state.h>
-#include <tandem/distributed/training/losses.h>
 #include <tandem/distributed/training/lr_trial.h>
-#include <tandem/distributed/training/profile_window.h>
-#include <tandem/distributed/training/progress.h>
-#include <tandem/distributed/training/stop_request.h>
+#include <tandem/distributed/training/metrics/evaluation.h>
+#include <tandem/distributed/training/metrics/losses.h>
+#include <tandem/distributed/training/metrics/profile_window.h>
+#include <tandem/distributed/training/metrics/progress.h>
+#include <tandem/distributed/training/metrics/training_log.h>
+#include <tandem/distributed/training/options/stop_request.h>
+#include <tandem/distributed/training/options/training_options.h>
 #include <tandem/distributed/training/strategy.h>
-#include <tandem/distributed/training/training_log.h>
-#include <tandem/distributed/training/training_options.h>
 #include <tandem/distributed/training/update.h>
 #include <tandem/optim/grad_scaler.h>
 

@@ -6,7 +6,7 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/training/finite_check.h>
-#include <tandem/distributed/training/progress.h>
+#include <tandem/distributed/training/metrics/progress.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/lr_scheduler.h>
 

@@ -1,6 +1,6 @@
 // Every kind of failure at every point of a job: it ends in time, with an error, names the guilty rank, and leaves
 // nothing.
-#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
 
 #include <gtest/gtest.h>
 #include <support/network_namespaces.h>

@@ -1,5 +1,5 @@
 // --device of a training program, where there are GPUs.
-#include <tandem/distributed/training/training_options.h>
+#include <tandem/distributed/training/options/training_options.h>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Checkpoints on disks that fail and lose power: at each call of a series of saves, what resume finds.
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/random/random.h>
-#include <tandem/distributed/training/checkpoint.h>
-#include <tandem/distributed/training/checkpoint_lock.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>

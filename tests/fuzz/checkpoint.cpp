@@ -7,7 +7,7 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/groups/local_group.h>
-#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/nn/linear.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/grad_scaler.h>

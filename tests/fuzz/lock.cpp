@@ -1,5 +1,5 @@
 // The lock file of a folder of checkpoints, as a job finds it that wants the folder.
-#include <tandem/distributed/training/checkpoint_lock.h>
+#include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
 #include <fstream>
 

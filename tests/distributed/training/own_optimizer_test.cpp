@@ -1,7 +1,7 @@
 // Optimizers of one's own under DistributedDataParallel, with checkpoints.
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
-#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>

@@ -3,7 +3,7 @@
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/job/shared_data.h>
-#include <tandem/distributed/training/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>

@@ -1,0 +1,254 @@
+#include <tandem/core/io/input_file.h>
+#include <tandem/core/io/safetensors.h>
+#include <tandem/distributed/training/checkpoints/checkpoint.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+namespace tandem::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* format_version = "1";
+const std::string model_prefix = "model/";
+const std::string optimizer_prefix = "optimizer/";
+const std::string ddp_prefix = "ddp/";
+const std::string kept_prefix = "kept/";
+
+std::string file_name(const TrainingState& state) {
+  char name[64];
+  std::snprintf(name, sizeof name, "checkpoint-%04lld-%08lld.safetensors", static_cast<long long>(state.epoch),
+                static_cast<long long>(state.step));
+  return name;
+}
+
+// The (epoch, step) in the name of a checkpoint; nullopt for other names.
+std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::string& name) {
+  long long epoch = 0, step = 0;
+  int length = 0;
+  if (std::sscanf(name.c_str(), "checkpoint-%lld-%lld.safetensors%n", &epoch, &step, &length) != 2) return {};
+  if (length != static_cast<int>(name.size())) return {};
+  return std::pair<std::int64_t, std::int64_t>(epoch, step);
+}
+
+// The paths of the checkpoints in `folder`, the newest first.
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, fs::path>> found;
+  std::error_code error;
+  if (!fs::exists(folder, error)) return {};
+  TANDEM_CHECK(fs::is_directory(folder, error), "the checkpoint folder ", folder.string(), " is not a folder");
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (const auto key = parse_name(entry.path().filename().string())) found.emplace_back(*key, entry.path());
+  }
+  TANDEM_CHECK(!error, "can't read the checkpoint folder ", folder.string(), ": ", error.message());
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> paths;
+  for (auto& [key, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+std::map<std::string, std::string> metadata_of(const TrainingState& state) {
+  std::ostringstream losses;
+  losses << std::hexfloat;  // keeps every bit in a short text
+  for (const float loss : state.losses) losses << loss << ' ';
+  std::ostringstream kept_steps;
+  for (const std::int64_t step : state.kept_steps) kept_steps << step << ' ';
+  return {{"format", format_version},
+          {"program", state.program},
+          {"epoch", std::to_string(state.epoch)},
+          {"step", std::to_string(state.step)},
+          {"position", std::to_string(state.position)},
+          {"seed", std::to_string(state.seed)},
+          {"world_size", std::to_string(state.world_size)},
+          {"batch_size", std::to_string(state.batch_size)},
+          {"accumulate", std::to_string(state.accumulate)},
+          {"before", std::to_string(state.before)},
+          {"dataset_size", std::to_string(state.dataset_size)},
+          {"options", state.options},
+          {"best_of", state.best_of},
+          {"best", state.best},
+          {"kept_steps", kept_steps.str()},
+          {"generator", state.generator},
+          {"generator_now", state.generator_now},
+          {"losses", losses.str()}};
+}
+
+std::string text_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  TANDEM_CHECK(found != metadata.end(), "it has no \"", key, "\" in its metadata");
+  return found->second;
+}
+
+template <class T>
+T number_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto text = text_in(metadata, key);
+  T value{};
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"", key,
+               "\" is \"", text, "\", not a number");
+  return value;
+}
+
+void read_metadata(const std::map<std::string, std::string>& metadata, TrainingState& state) {
+  const auto version = text_in(metadata, "format");
+  if (version != format_version)
+    throw UnreadableFile("its format is " + version + ", this program reads " + format_version);
+  state.program = text_in(metadata, "program");
+  state.epoch = number_in<std::int64_t>(metadata, "epoch");
+  state.step = number_in<std::int64_t>(metadata, "step");
+  state.position = number_in<std::int64_t>(metadata, "position");
+  state.seed = number_in<std::uint64_t>(metadata, "seed");
+  state.world_size = number_in<std::int64_t>(metadata, "world_size");
+  state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
+  state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
+  state.before = number_in<std::int64_t>(metadata, "before");
+  state.dataset_size = number_in<std::int64_t>(metadata, "dataset_size");
+  state.options = text_in(metadata, "options");
+  state.best_of = text_in(metadata, "best_of");
+  state.best = text_in(metadata, "best");
+  std::istringstream steps(text_in(metadata, "kept_steps"));
+  for (std::int64_t step = 0; steps >> step;) state.kept_steps.insert(step);
+  TANDEM_CHECK(steps.eof(), "its \"kept_steps\" is \"", steps.str(), "\", not numbers");
+  state.generator = text_in(metadata, "generator");
+  state.generator_now = text_in(metadata, "generator_now");
+  std::istringstream losses(text_in(metadata, "losses"));
+  for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
+  TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
+               state.losses.size(), " ranks, its world_size is ", state.world_size);
+}
+
+std::vector<NamedArray> arrays_of(const TrainingState& state) {
+  std::vector<NamedArray> arrays;
+  for (const auto& [name, array] : state.model) arrays.push_back({model_prefix + name, array});
+  for (const auto& [name, array] : state.optimizer) arrays.push_back({optimizer_prefix + name, array});
+  for (const auto& [name, array] : state.ddp) arrays.push_back({ddp_prefix + name, array});
+  for (const auto& [name, array] : state.kept) arrays.push_back({kept_prefix + name, array});
+  return arrays;
+}
+
+bool is_whole(const fs::path& path) {
+  try {
+    read_checkpoint(path, 0, Unwanted::checked);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
+
+std::optional<fs::path> checkpoint_of(const fs::path& folder, std::int64_t step) {
+  for (const auto& path : checkpoints_in(folder))
+    if (parse_name(path.filename().string())->second == step) return path;
+  return std::nullopt;
+}
+
+void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
+                     std::set<fs::path>* proven) {
+  const fs::path written = folder / file_name(state);
+  const auto metadata = metadata_of(state);
+  try {
+    TrainingState read;
+    read_metadata(metadata, read);
+  } catch (const Error& error) {
+    throw Error("save_checkpoint: nobody could read this checkpoint: " + std::string(error.what()));
+  }
+  const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
+  write_safetensors(written, arrays_of(state), metadata, Checksums::crc32, expected,
+                    [&](const ExpectedArray& array) { return state.to_write->take(array); });
+  std::set<fs::path> none;
+  if (!proven) proven = &none;
+  proven->insert(written);
+  std::int64_t kept = 1;  // the one just written
+  for (const auto& path : checkpoints_in(folder)) {
+    const auto key = parse_name(path.filename().string());
+    if (key >= parse_name(written.filename().string()) || state.kept_steps.contains(key->second)) continue;
+    if (kept < keep_last) {
+      if (!proven->contains(path) && !is_whole(path)) continue;
+      proven->insert(path);
+      ++kept;
+    } else {
+      std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
+      fs::remove(path, error);
+      proven->erase(path);
+    }
+  }
+}
+
+std::string link_best_checkpoint(const fs::path& folder, std::int64_t step) {
+  const fs::path link = folder / "best.safetensors", next = folder / ".best.safetensors.new";
+  std::error_code error;
+  const auto there = fs::symlink_status(link, error);
+  if (fs::is_symlink(there) && !fs::exists(link, error)) fs::remove(link, error);
+  if (step < 0) return "";
+  if (fs::exists(there) && !fs::is_symlink(there)) return link.string() + " is a file of another origin";
+  const auto path = checkpoint_of(folder, step);
+  if (!path) return "there is no checkpoint of step " + std::to_string(step);
+  if (fs::read_symlink(link, error) == path->filename()) return "";
+  fs::remove(next, error);
+  fs::create_symlink(path->filename(), next, error);
+  if (!error) fs::rename(next, link, error);
+  return error ? error.message() : "";
+}
+
+TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted of_others) {
+  TrainingState state;
+  const auto wanted = [&](const std::string& name) {
+    const auto of = parse_rank_name(name);
+    state.has_own_random_numbers |= of && of->second == "generator";
+    return !of || of->first == rank;
+  };
+  auto file = read_safetensors(path, wanted, of_others);
+  read_metadata(file.metadata, state);
+  TANDEM_CHECK(file.has_checksums, "it has no checksums, so that damage to its numbers would not be found");
+  for (auto& [name, array] : file.arrays) {
+    if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
+      state.model.push_back({name.substr(model_prefix.size()), std::move(array)});
+    } else if (name.compare(0, optimizer_prefix.size(), optimizer_prefix) == 0) {
+      state.optimizer.push_back({name.substr(optimizer_prefix.size()), std::move(array)});
+    } else if (name.starts_with(ddp_prefix)) {
+      state.ddp.push_back({name.substr(ddp_prefix.size()), std::move(array)});
+    } else if (name.starts_with(kept_prefix)) {
+      state.kept.push_back({name.substr(kept_prefix.size()), std::move(array)});
+    } else if (const auto of = parse_rank_name(name)) {
+      state.of_rank.push_back({of->second, std::move(array)});
+    } else {
+      detail::fail("it has a tensor \"", name, "\" that belongs to nothing that this program knows");
+    }
+  }
+  return state;
+}
+
+std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::string& program,
+                                        const std::function<void(const std::string&)>& report) {
+  const auto paths = checkpoints_in(folder);
+  for (const auto& path : paths) {
+    std::string writer;
+    try {
+      writer = read_checkpoint(path, 0, Unwanted::checked).program;
+    } catch (const UnreadableFile& error) {
+      std::error_code ignored;
+      if (!fs::exists(fs::symlink_status(path, ignored)))
+        continue;  // the job that writes into this folder has removed it meanwhile
+      detail::fail("the newest checkpoint can't be read, though it may be whole: ", path.string(), ": ", error.what(),
+                   "; to go on from an older one, move it out of the folder");
+    } catch (const Error& error) {
+      report("warning: the checkpoint " + path.string() + " is damaged and left out: " + error.what());
+      continue;
+    }
+    TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer, ", this is ", program,
+                 ": give another --checkpoint folder");
+    return path;
+  }
+  TANDEM_CHECK(paths.empty(), "none of the ", paths.size(), " checkpoints in ", folder.string(),
+               " can be read: remove them to start afresh");
+  return std::nullopt;
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,131 @@
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
+#include <tandem/core/io/input_file.h>
+#include <tandem/core/ops.h>
+#include <tandem/distributed/job/together.h>
+#include <tandem/distributed/training/checkpoints/checkpoint_folder.h>
+#include <tandem/distributed/training/metrics/console.h>
+#include <tandem/distributed/training/options/given_options.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace tandem::distributed {
+
+CheckpointFolder::CheckpointFolder(const TrainingOptions& options, ProcessGroup& group, JobState& job,
+                                   std::function<void(const std::string&)> note)
+    : options_(options), group_(group), job_(job), note_(std::move(note)) {}
+
+void CheckpointFolder::open() {
+  if (options_.checkpoint.empty()) return;
+  create_folder(options_.checkpoint, "for checkpoints");
+  const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+  // A program that only evaluates writes no checkpoint, so it may look at those of a running job.
+  if (options_.epochs > 0) lock_.emplace(options_.checkpoint);
+  TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
+               " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
+               "--checkpoint folder to start afresh");
+}
+
+std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
+  const auto find = [this]() -> std::string {
+    if (group_.rank() != 0) return "";
+    const auto path = find_checkpoint(options_.checkpoint, options_.program(), note_);
+    if (path) proven_.insert(*path);
+    return path ? path->string() : "";
+  };
+  const auto path = group_.all_gather_strings(run_together(group_, find), "checkpoint")[0];
+  if (path.empty()) {
+    note_("WARNING: --resume found no checkpoint in " + options_.checkpoint +
+          ": the training starts from the beginning. If you expected one there, check the folder's name");
+    return std::nullopt;
+  }
+  auto state = run_together(group_, [&] {
+    auto saved = read_checkpoint(path, group_.rank());
+    check_fits(saved, now);
+    try {
+      job_.restore(saved, note_);
+    } catch (const Error& error) {
+      detail::fail("the checkpoint ", path, " does not fit this program: ", error.what());
+    }
+    return saved;
+  });
+  const bool is_mid_epoch = state.position + state.before > 0;
+  const std::string epochs = is_mid_epoch && state.epoch == 0
+                                 ? "a part of the first epoch"
+                                 : counted(state.epoch, "epoch") + (is_mid_epoch ? " and a part of the next" : "");
+  note_(fmt::format("resumed from {}: {} done, {} in all", path, epochs, counted(state.step, "step")));
+  return state;
+}
+
+void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingState& now) const {
+  const bool is_mid_epoch = saved.position + saved.before > 0;
+  const auto compare = [&](const char* what, auto before, auto then, bool must_be_same) {
+    if (before == then) return;
+    TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with a ", what,
+                 " of ", before, ", this is ", then, ": go on with the same, or from the end of an epoch");
+    note_(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}{}", what, before, then,
+                      is_mid_epoch ? ": the samples that are left are dealt anew, and the bits differ from those of an "
+                                     "undisturbed run"
+                                   : ""));
+  };
+  compare("--seed", saved.seed, now.seed, true);
+  compare("number of samples", saved.dataset_size, now.dataset_size, true);
+  compare("--batch-size", saved.batch_size, now.batch_size, false);
+  compare("--accumulate", saved.accumulate, now.accumulate, false);
+  compare("number of processes", saved.world_size, now.world_size, false);
+  for (const auto& change : changes_since(saved.options, options_.given())) note_("note: " + change);
+}
+
+void CheckpointFolder::check_kept(Ranking& ranking) {
+  if (!lock_) return;
+  for (const std::int64_t step : ranking.kept_steps()) {
+    const auto path = checkpoint_of(options_.checkpoint, step);
+    const bool has_place = ranking.has_place(step);
+    if (path && (!has_place || proven_.contains(*path))) continue;
+    try {
+      TANDEM_CHECK(path, "it is not there any more");
+      read_checkpoint(*path, 0, Unwanted::checked);
+      proven_.insert(*path);
+    } catch (const Error& error) {
+      if (has_place)
+        note_(fmt::format("warning: the checkpoint after {}, one of the best by {}, counts no more: {}",
+                          counted(step, "step"), ranking.wanted(), error.what()));
+      ranking.lose(step, dynamic_cast<const UnreadableFile*>(&error) != nullptr);
+    }
+  }
+}
+
+void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t best_step) {
+  std::vector<Array> losses;
+  for (int r = 0; r < group_.size(); ++r) losses.push_back(ops::empty_like(loss));
+  group_.all_gather(losses, loss, "losses")->wait();
+  for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
+  RankArrays of_ranks(group_, job_.of_rank(state.generator, state.generator_now));
+  group_.rank() == 0 ? write(state, of_ranks, best_step) : of_ranks.give();
+  // The others wait here and not in the next collective, because rank 0 may write for longer than the group's timeout.
+  run_together(group_, [] {}, {.what = "the checkpoint"});
+}
+
+void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks, std::int64_t best_step) {
+  job_.require_finite();
+  job_.fill(state);
+  state.to_write = &of_ranks;
+  lock_->check();
+  save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_);
+  link_best(best_step);
+  const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
+  if (mebibytes >= 1)
+    note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it are of single ranks, for going on with {}",
+                      state.step, mebibytes, counted(group_.size(), "process", "es")));
+}
+
+void CheckpointFolder::link_best(std::int64_t step) {
+  const std::string why_not = link_best_checkpoint(options_.checkpoint, step);
+  if (!why_not.empty() && !std::exchange(has_said_why_not_, true))
+    note_(fmt::format("note: {} has no best.safetensors that leads to the best checkpoint: {}", options_.checkpoint,
+                      why_not));
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,216 @@
+#include <tandem/core/base/check.h>
+#include <tandem/core/base/thread.h>
+#include <tandem/core/base/write_all.h>
+#include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
+#include <tandem/core/io/temporary_file.h>
+#include <tandem/distributed/job/environment.h>
+#include <tandem/distributed/system/host_identity.h>
+#include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+namespace tandem::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using std::chrono::milliseconds;
+using std::chrono::system_clock;
+
+std::int64_t seconds_now() { return system_clock::to_time_t(system_clock::now()); }
+
+// What the file says; empty when it is not there.
+std::string read_text(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  std::array<char, 4096> text;
+  const auto count = file.is_open() ? ::read(file.get(), text.data(), text.size()) : 0;
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+}
+
+bool is_at(const fs::path& path, int file) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
+milliseconds changed_at(const struct stat& status) {
+  return std::chrono::seconds(status.st_mtim.tv_sec) + milliseconds(status.st_mtim.tv_nsec / 1'000'000);
+}
+
+// How long ago the file was changed, by the clock of the file system: it differs from the host's on a network file
+// system. So a file that is new tells the time. Nullopt when the file is not there.
+std::optional<milliseconds> age_of(const fs::path& path) {
+  fs::path probe;
+  const FileDescriptor file(create_temporary(path.parent_path(), probe));
+  TANDEM_CHECK(file.is_open(), "can't write to the folder of checkpoints ", path.parent_path().string(), ": ",
+               explain_file_error(errno));
+  struct stat now {};
+  struct stat then {};
+  const bool knows_now = ::fstat(file.get(), &now) == 0;
+  ::unlink(probe.c_str());
+  if (!knows_now || ::lstat(path.c_str(), &then) != 0) return std::nullopt;
+  return changed_at(now) - changed_at(then);
+}
+
+std::string age_text(std::int64_t seconds) {
+  seconds = std::max<std::int64_t>(seconds, 0);
+  if (seconds < 120) return fmt::format("{} s", seconds);
+  if (seconds < 7200) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h", seconds / 3600);
+}
+
+// Whether no process holds the lock file, of which another user may be the owner: reading it is enough to find out.
+bool is_left_behind(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+LockOwner LockOwner::this_process() {
+  const auto environment = read_environment([](const char* name) -> const char* { return std::getenv(name); }, false);
+  // torchrun calls every run "none" that was given no name.
+  const std::string run_id = environment.run_id == "none" ? "" : environment.run_id;
+  return {host_name(), ::getpid(), seconds_now(), ::getppid(), run_id, environment.restart_count};
+}
+
+bool LockOwner::restarts_run_of(const LockOwner& earlier) const {
+  const bool is_same_run = !run_id.empty() && run_id == earlier.run_id;
+  const bool has_same_launcher = host == earlier.host && launcher == earlier.launcher;
+  return (is_same_run || has_same_launcher) && restarts > earlier.restarts;
+}
+
+std::optional<LockOwner> LockOwner::parse(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  bool is_sound = true;
+  const auto whole = [&](const char* key) {
+    const auto& value = json.at(key);
+    const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+    is_sound = is_sound && number >= 0;
+    return number;
+  };
+  try {
+    LockOwner owner;
+    json.at("host").get_to(owner.host);
+    owner.pid = whole("pid");
+    owner.started = whole("started");
+    owner.launcher = whole("launcher");
+    json.at("run_id").get_to(owner.run_id);
+    owner.restarts = whole("restarts");
+    // The host's name goes to terminals.
+    for (const unsigned char letter : owner.host) is_sound = is_sound && letter >= ' ' && letter != 127;
+    return is_sound ? std::optional(std::move(owner)) : std::nullopt;
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string LockOwner::text() const {
+  return Json{{"host", host},         {"pid", pid},       {"started", started},
+              {"launcher", launcher}, {"run_id", run_id}, {"restarts", restarts}}
+             .dump(-1, ' ', true, Json::error_handler_t::replace) +
+         "\n";
+}
+
+std::string LockOwner::name() const {
+  return fmt::format("process {} on host {}, which began {} ago", pid, host, age_text(seconds_now() - started));
+}
+
+CheckpointLock::CheckpointLock(const fs::path& folder, const LockOwner& owner, const Options& options)
+    : folder_(folder), path_(folder / "checkpoint.lock"), owner_(owner), options_(options), text_(owner.text()) {
+  if (options_.uses_flock) take_with_flock();
+  else take_by_age();
+}
+
+CheckpointLock::~CheckpointLock() {
+  renewer_ = {};  // stops it and waits for its end
+  if (read_text(path_) == text_) ::unlink(path_.c_str());
+}
+
+void CheckpointLock::take_with_flock() {
+  while (true) {
+    file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    if (!file_.is_open() && errno == EACCES && is_left_behind(path_) && ::unlink(path_.c_str()) == 0) continue;
+    TANDEM_CHECK(file_.is_open(), "can't lock the folder of checkpoints with ", path_.string(), ": ",
+                 explain_file_error(errno));
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
+      // Its holder may have removed the file between open and flock.
+      if (!is_at(path_, file_.get())) continue;
+      TANDEM_CHECK(
+          ::ftruncate(file_.get(), 0) == 0 && write_all(file_.get(), text_.data(), text_.size(), 0) == text_.size(),
+          "can't write ", path_.string(), ": ", explain_file_error(errno));
+      return;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      file_.close();
+      return take_by_age();
+    }
+    // The holder writes its name right after it has locked the file.
+    std::string found = read_text(path_);
+    for (int i = 0; i < 50 && !LockOwner::parse(found) && is_at(path_, file_.get()); ++i) {
+      std::this_thread::sleep_for(milliseconds(20));
+      found = read_text(path_);
+    }
+    if (!is_at(path_, file_.get())) continue;
+    refuse_or_take_over(found);
+    ::unlink(path_.c_str());
+  }
+}
+
+void CheckpointLock::take_by_age() {
+  const std::string found = read_text(path_);
+  const auto age = age_of(path_);
+  // An empty file is not a lock: take_with_flock() has made it.
+  if (!found.empty() && age && *age < options_.patience) refuse_or_take_over(found);
+  const auto write = [this] {
+    AtomicFile file(path_);
+    file.write(text_.data(), text_.size());
+    file.commit();
+  };
+  write();
+  // Another job may have come to the same end at the same time. The last one to write has the lock.
+  std::this_thread::sleep_for(options_.renewal / 10);
+  if (const auto now = read_text(path_); now != text_) refuse_or_take_over(now);
+  renewer_ = start_thread<std::jthread>("the thread that renews the lock of the checkpoints",
+                                        [this](const std::stop_token& stop) { renew(stop); });
+}
+
+void CheckpointLock::refuse_or_take_over(const std::string& found) {
+  const auto other = LockOwner::parse(found);
+  if (other && owner_.restarts_run_of(*other)) return;
+  detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
+               other ? other->name() : "a process that has not said its name",
+               ". Wait for its end, or give another --checkpoint folder. If that job is gone, remove ", path_.string());
+}
+
+void CheckpointLock::check() const {
+  const auto found = read_text(path_);
+  // When somebody removed the file and nobody took it, the folder is still ours.
+  if (found.empty() || found == text_) return;
+  const auto other = LockOwner::parse(found);
+  TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": ", other->name());
+}
+
+void CheckpointLock::renew(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!wakes_.wait_for(lock, stop, options_.renewal, [&] { return stop.stop_requested(); })) {
+    // The time is null, which means the file system's own clock.
+    if (read_text(path_) == text_) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  }
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,163 @@
+#include <tandem/autograd/anomaly.h>
+#include <tandem/core/array/text_array.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/training/checkpoints/job_state.h>
+#include <tandem/distributed/training/metrics/console.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::distributed {
+namespace {
+
+// In a checkpoint, the arrays of the GradScaler are among those of the optimizer, under names with this prefix.
+const std::string scaling_prefix = "grad_scaler/";
+
+// The arrays of a StatefulHook have names with this prefix.
+const std::string hook_prefix = "hook/";
+
+void append(std::vector<NamedArray>& arrays, const std::string& prefix, const std::vector<NamedArray>& more) {
+  for (const auto& [name, array] : more) arrays.push_back({prefix + name, array});
+}
+
+// Moves the arrays whose names begin with `prefix` out of `arrays`, and takes the prefix from their names.
+std::vector<NamedArray> take(std::vector<NamedArray>& arrays, const std::string& prefix) {
+  std::vector<NamedArray> taken;
+  std::erase_if(arrays, [&](const NamedArray& entry) {
+    const bool fits = entry.name.starts_with(prefix);
+    if (fits) taken.push_back({entry.name.substr(prefix.size()), entry.array});
+    return fits;
+  });
+  return taken;
+}
+
+}  // namespace
+
+JobState::JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler)
+    : group_(group), ddp_(ddp), scaler_(scaler) {}
+
+void JobState::add(optim::Optimizer& optimizer) {
+  if (++optimizers_ == 1) {
+    optimizer_ = &optimizer;
+    return;
+  }
+  keep({"optimizer" + std::to_string(optimizers_), [&optimizer] { return optimizer.state_dict(); },
+        [&optimizer](const std::vector<NamedArray>& state) { optimizer.load_state_dict(state); }});
+}
+
+void JobState::keep(Kept kept) {
+  TANDEM_CHECK(!kept.name.empty() && kept.name.find('/') == std::string::npos, "keep: \"", kept.name,
+               "\" can't be the name of what a checkpoint keeps: expected a text without a slash");
+  for (const auto& other : kept_)
+    TANDEM_CHECK(other.name != kept.name, "keep: there is a \"", kept.name, "\" already: give another name");
+  kept_.push_back(std::move(kept));
+}
+
+void JobState::require_finite() const {
+  const auto check = [](const std::vector<NamedTensor>& tensors, bool infinities) {
+    const DetectAnomaly detect({.infinities = infinities});
+    for (const auto& [name, tensor] : tensors) {
+      const auto found = autograd::anomaly_in(tensor.value());
+      TANDEM_CHECK(found.empty(), "nothing is written, because of ", name, " in the model: ", found);
+    }
+  };
+  check(ddp_.model().parameters(), true);
+  check(ddp_.model().buffers(), false);  // a mask may have infinities
+}
+
+void JobState::fill(TrainingState& state) const {
+  state.model = ddp_.model().state_dict();
+  if (optimizer_) state.optimizer = optimizer_->state_dict();
+  append(state.optimizer, scaling_prefix, scaler_.state_dict());
+  state.ddp = ddp_.state_dict();
+  for (const auto& kept : kept_) append(state.kept, kept.name + "/", kept.state_dict());
+}
+
+std::vector<NamedArray> JobState::of_rank(const std::string& generator, const std::string& generator_now) const {
+  std::vector<NamedArray> state;
+  // Most programs draw the same numbers on all ranks. Their state is in the metadata.
+  const std::string mine = generator + '\n' + generator_now;
+  if (group_.broadcast_string(mine, 0, "random numbers of rank 0") != mine) {
+    state.push_back({"generator", text_array(generator)});
+    state.push_back({"generator_now", text_array(generator_now)});
+  }
+  if (const auto* const stateful = ddp_.communication_hook().stateful())
+    append(state, hook_prefix, stateful->state_dict());
+  return state;
+}
+
+void JobState::restore(TrainingState& state, const std::function<void(const std::string&)>& note) {
+  ddp_.model().load_state_dict(state.model);
+  scaler_.load_state_dict(take(state.optimizer, scaling_prefix));
+  if (optimizer_) optimizer_->load_state_dict(state.optimizer);
+  restore_kept(state.kept, note);
+  restore_ranks(state, note);
+  for (auto* const arrays : {&state.model, &state.optimizer, &state.ddp, &state.kept, &state.of_rank}) arrays->clear();
+}
+
+std::function<void()> JobState::remember() {
+  std::vector<Kept> all = kept_;
+  all.push_back({"model", [this] { return ddp_.model().state_dict(); },
+                 [this](const std::vector<NamedArray>& state) { ddp_.model().load_state_dict(state); }});
+  all.push_back({"scaler", [this] { return scaler_.state_dict(); },
+                 [this](const std::vector<NamedArray>& state) { scaler_.load_state_dict(state); }});
+  all.push_back({"ddp", [this] { return ddp_.state_dict(); },
+                 [this](const std::vector<NamedArray>& state) { ddp_.load_state_dict(state); }});
+  if (optimizer_)
+    all.push_back({"optimizer", [this] { return optimizer_->state_dict(); },
+                   [this](const std::vector<NamedArray>& state) { optimizer_->load_state_dict(state); }});
+  if (auto* const hook = ddp_.communication_hook().stateful())
+    all.push_back({"hook", [hook] { return hook->state_dict(); },
+                   [hook](const std::vector<NamedArray>& state) { hook->load_state_dict(state); }});
+  std::vector<std::vector<NamedArray>> states;
+  for (const auto& kept : all)
+    for (auto& entry : states.emplace_back(kept.state_dict())) entry.array = entry.array.clone();
+  return [all, states, generator = default_generator()] {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].load_state_dict(states[i]);
+    default_generator() = generator;
+  };
+}
+
+void JobState::restore_kept(const std::vector<NamedArray>& arrays,
+                            const std::function<void(const std::string&)>& note) {
+  auto left = arrays;
+  for (const auto& kept : kept_) {
+    const auto mine = take(left, kept.name + "/");
+    if (mine.empty()) note("note: the checkpoint has nothing of \"" + kept.name + "\", which begins anew");
+    else kept.load_state_dict(mine);
+  }
+  if (!left.empty())
+    note("note: left out, as this run has no such object: \"" + left[0].name.substr(0, left[0].name.find('/')) + "\"");
+}
+
+// What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.
+void JobState::restore_ranks(TrainingState& state, const std::function<void(const std::string&)>& note) {
+  const auto hook = take(state.of_rank, hook_prefix);
+  if (state.world_size != group_.size()) {
+    std::string left_out;
+    const auto leave_out = [&](const std::string& what) { left_out += (left_out.empty() ? "" : ", ") + what; };
+    if (!state.ddp.empty()) leave_out("the order of the gradients in the buckets");
+    if (!hook.empty()) leave_out("what the communication hook keeps");
+    if (state.has_own_random_numbers) leave_out("the random numbers of each rank's own, which begin anew");
+    else default_generator().set_state(state.generator);
+    if (!left_out.empty())
+      note("note: left out, as it is for " + counted(state.world_size, "process", "es") + ": " + left_out);
+    return;
+  }
+  try {
+    ddp_.load_state_dict(state.ddp);
+  } catch (const Error& error) {
+    note("note: the order of the gradients in the checkpoint is left out: " + std::string(error.what()));
+  }
+  auto* const stateful = ddp_.communication_hook().stateful();
+  if (!hook.empty() && !stateful)
+    note("note: left out, as this run has no such hook: what the communication hook keeps");
+  if (!hook.empty() && stateful) stateful->load_state_dict(hook);
+  for (const auto& [name, array] : state.of_rank) {
+    if (name == "generator") state.generator = text_of(array);
+    if (name == "generator_now") state.generator_now = text_of(array);
+  }
+  default_generator().set_state(state.generator);
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,77 @@
+#include <tandem/core/base/check.h>
+#include <tandem/core/io/file_system.h>
+#include <tandem/distributed/training/metrics/metrics_file.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tandem::distributed {
+
+using Json = nlohmann::ordered_json;
+
+// The library of JSON finds this function by its name.
+static void to_json(Json& json, const Table& table) {
+  Json columns = Json::object();
+  for (std::size_t i = 0; i < table.columns.size(); ++i) columns[table.columns[i]] = table.values.at(i);
+  json = {{"rows", table.rows}, {"columns", columns}};
+}
+
+namespace {
+
+// Whether a line was written after a checkpoint with so many finished epochs and steps.
+bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
+  const Json line = Json::parse(text, nullptr, false);
+  if (!line.is_object()) return false;
+  const std::string kind = line.value("kind", "");
+  if (kind == "epoch") return line.value("epoch", std::int64_t{-1}) >= epoch;
+  return (kind == "step" || kind == "evaluation") && line.value("step", std::int64_t{0}) > step;
+}
+
+}  // namespace
+
+void MetricsFile::open(const std::string& path) {
+  if (path.empty()) return;
+  path_ = path;
+  // If the path is a pipe without a reader, opening the stream would block. So the probe is opened first, with
+  // O_NONBLOCK, and fails then. It is closed after the stream is open, so that a reader of the pipe sees no end.
+  const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
+  TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
+               errno == ENXIO ? "it is a pipe that nobody reads; start its reader first" : explain_file_error(errno));
+  file_.open(path, std::ios::app);
+  ::close(probe);
+  TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
+}
+
+void MetricsFile::write(const std::string& kind, const std::vector<Number>& numbers,
+                        const std::vector<Metric>& metrics) {
+  if (path_.empty()) return;
+  Json line = {{"kind", kind}};
+  const auto add = [&](const std::string& name, const auto& value) {
+    std::visit([&](const auto& v) { line[name] = v; }, value);
+  };
+  for (const auto& [name, value] : numbers) add(name, value);
+  for (const auto& metric : metrics) add(metric.name, metric.value);
+  file_ << line.dump() << std::endl;
+  TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": ", explain_file_error(errno));
+}
+
+void MetricsFile::cut_back(std::int64_t epoch, std::int64_t step) {
+  std::error_code error;
+  if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return;
+  std::ifstream file(path_, std::ios::binary);
+  std::uintmax_t end = 0, kept = 0;  // the bytes up to the last whole line, and of those that are kept
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    end += line.size() + 1;
+    if (!is_later(line, epoch, step)) kept = end;
+  }
+  if (kept == std::filesystem::file_size(path_, error) || error) return;
+  std::filesystem::resize_file(path_, kept, error);
+  TANDEM_CHECK(!error, "can't shorten the metrics file ", path_, ": ", error.message());
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,102 @@
+// TrainingLog: what a training tells people and writes down: lines, a progress line, metrics, event files.
+#pragma once
+
+#include <tandem/core/io/event_file.h>
+#include <tandem/distributed/training/metrics/console.h>
+#include <tandem/distributed/training/metrics/metric.h>
+#include <tandem/distributed/training/metrics/metrics_file.h>
+#include <tandem/distributed/training/metrics/progress.h>
+#include <tandem/distributed/training/options/training_options.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+
+// Rank 0 speaks and writes. On the other ranks every function does nothing. For one thread.
+class TrainingLog {
+ public:
+  // `options` must outlive the object.
+  TrainingLog(const TrainingOptions& options, bool is_rank_0);
+
+  // Opens the files of --metrics and --log-dir. Error when one can't be written.
+  void open();
+  // Error when one of them could not be written later on. The training has gone on without it.
+  void require_written() const;
+  // Removes what an earlier job wrote to these files after the checkpoint from which this one goes on.
+  void go_on_from(const Position& position);
+
+  void line(const std::string& text) { console_.line(text); }  // a result, on stdout
+  void note(const std::string& text) { console_.note(text); }  // what is no result, on stderr
+  EventFile* events() { return events_.get(); }                // null without --log-dir
+
+  // Time runs from here: of an epoch, of which the first `begin` batches were done before, and of a step line.
+  void begin_epoch(std::int64_t begin);
+  // The host has seen the end of a batch.
+  void end_batch();
+  // `work` is no training: its time does not count.
+  template <class F>
+  auto aside(const F& work) {
+    const Pause pause(*this);
+    return work();
+  }
+
+  // On a terminal a line of progress is due a few times a second. `loss`: of the last batch.
+  bool wants_progress() const { return console_.wants_progress(); }
+  void progress(const Progress& progress, double loss);
+  void progress(const std::string& what, std::int64_t done, std::int64_t all);
+  // A step line. `loss`: the mean of all ranks.
+  void step(const Progress& progress, double loss, double lr);
+  // The lines of an epoch that is over, or that a limit has ended. `total_loss`: of all ranks.
+  void epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics);
+  // Figures outside of an epoch's lines.
+  void evaluation(const Progress& progress, const std::vector<Metric>& metrics);
+  // Error when two figures have one name, or when one has the name of a figure that epochs have anyway.
+  static void check_names(const std::vector<Metric>& metrics);
+  // The figures of an epoch besides the program's own.
+  std::vector<Metric> epoch_figures(const Progress& progress, double total_loss) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  class Pause {
+   public:
+    explicit Pause(TrainingLog& log) : log_(log) {}
+    ~Pause() {
+      const auto time = Clock::now() - start_;
+      log_.epoch_start_ += time;
+      log_.line_start_ += time;
+    }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    TrainingLog& log_;
+    const Clock::time_point start_ = Clock::now();
+  };
+
+  double epoch_rate(const Progress& progress) const;  // samples per second
+  void log(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures);
+  // Writes to these files. Where that fails, it says so, and writes no more: a full disk costs no training.
+  void write_down(const std::function<void()>& write);
+
+  const TrainingOptions& options_;
+  Console console_;
+  const bool is_rank_0_;
+  MetricsFile metrics_;
+  std::unique_ptr<EventFile> events_;
+  std::string failure_;  // why they can't be written
+
+  std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
+  Clock::time_point epoch_start_;      // the time of epoch_begin_
+  double epoch_seconds_ = 0;           // the time from epoch_start_ to the last batch
+  std::optional<double> smooth_loss_;  // of the progress lines so far
+  std::int64_t line_begin_ = 0;        // the first batch after the last step line
+  Clock::time_point line_start_;       // the time of line_begin_
+};
+
+}  // namespace tandem::distributed

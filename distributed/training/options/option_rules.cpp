@@ -1,0 +1,57 @@
+#include <tandem/core/io/arrays_file.h>
+#include <tandem/distributed/training/options/option_rules.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+// UsageError when an option is given that the strategy lacks.
+void check_strategy(StrategyChoice strategy, const std::map<std::string, std::string>& given, DType dtype) {
+  static const std::map<StrategyChoice, std::vector<const char*>> lacks = {
+      {StrategyChoice::dp, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
+      {StrategyChoice::ps, {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
+      {StrategyChoice::ring, {"--compress"}}};
+  const auto lacking = lacks.find(strategy);
+  if (lacking == lacks.end()) return;
+  for (const char* name : lacking->second)
+    if (given.contains(name))
+      throw UsageError(std::string("--strategy ") + name_of(strategy) + " has no " + name +
+                       ": leave out one of the two");
+  if (strategy == StrategyChoice::ps && dtype == DType::f16)
+    throw UsageError(
+        "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
+}
+
+}  // namespace
+
+void check_together(const TrainingOptions& options) {
+  const auto& given = options.given();
+  for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
+    if (given.contains(name) && options.checkpoint.empty()) {
+      throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
+    }
+  }
+  if (!options.keep_best.empty() && options.checkpoint.empty() && options.patience == 0)
+    throw UsageError("--keep-best: needs --checkpoint DIR, where the best one is kept, or --patience N");
+  for (const char* name : {"--patience", "--top-k"})
+    if (given.contains(name) && options.keep_best.empty())
+      throw UsageError(std::string(name) + ": needs --keep-best, which says what is better");
+  if (!options.save.empty() && !is_arrays_file_name(options.save))
+    throw UsageError("--save " + options.save + ": expected a file name that ends in .safetensors or .pth");
+  if (!options.find_lr.empty() && std::filesystem::path(options.find_lr).extension() != ".svg")
+    throw UsageError("--find-lr " + options.find_lr + ": expected a file name that ends in .svg, the picture's format");
+  if (!options.find_lr.empty() && options.max_steps < least_sweep_steps)
+    throw UsageError("--find-lr: needs " + std::to_string(least_sweep_steps) + " steps at least, and --max-steps is " +
+                     std::to_string(options.max_steps));
+  if (!options.find_lr.empty() && options.resume)
+    throw UsageError("--find-lr begins with the program's own weights: leave out --resume");
+  if (given.contains("--profile-steps") && options.profile.empty())
+    throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
+  check_strategy(options.strategy, given, options.dtype);
+}
+
+}  // namespace tandem::distributed

@@ -1,0 +1,152 @@
+#include <tandem/core/base/thread.h>
+#include <tandem/distributed/system/signal_name.h>
+#include <tandem/distributed/system/signal_stack.h>
+#include <tandem/distributed/system/terminal.h>
+#include <tandem/distributed/training/options/stop_request.h>
+
+#include <fmt/format.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <string_view>
+
+namespace tandem::distributed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+
+// What a handler may touch.
+std::atomic<int> received{0};
+std::atomic<std::int64_t> received_at{0};  // ns
+sem_t has_received;
+
+std::int64_t nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void take(int signal) {
+  const int error = errno;
+  int none = 0;
+  if (received.compare_exchange_strong(none, signal)) {
+    received_at = nanoseconds();
+    sem_post(&has_received);
+  } else if (nanoseconds() - received_at >= 1'000'000'000) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // delivered when this handler returns
+  }
+  errno = error;
+}
+
+// The launcher's grace time; nullopt where no launcher says one.
+std::optional<Seconds> grace_time() {
+  const char* const text = std::getenv("TANDEM_GRACE");
+  if (!text) return {};
+  const std::string_view view(text);
+  double seconds = 0;
+  const auto result = std::from_chars(view.data(), view.data() + view.size(), seconds);
+  if (result.ec != std::errc() || result.ptr != view.data() + view.size() || !(seconds > 0)) return {};
+  return Seconds(seconds);
+}
+
+}  // namespace
+
+StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(group), options_(options) {
+  if (!options.takes_signals) return;
+  received = 0;
+  sem_init(&has_received, 0, 0);
+  const auto action = on_signal_stack(take);
+  for (const int signal : signals) {
+    struct sigaction previous {};
+    sigaction(signal, nullptr, &previous);
+    // A shell that starts a job in the background lets it ignore SIGINT.
+    if (previous.sa_handler == SIG_IGN) continue;
+    sigaction(signal, &action, nullptr);
+    previous_.emplace_back(signal, previous);
+  }
+  if (const auto grace = grace_time(); grace && group.rank() == 0)
+    watcher_ = start_thread<std::jthread>("the watch over the grace time",
+                                          [this, grace](const std::stop_token& stop) { watch_grace(stop, *grace); });
+}
+
+StopRequest::~StopRequest() {
+  if (!options_.takes_signals) return;
+  for (const auto& [signal, action] : previous_) sigaction(signal, &action, nullptr);
+  watcher_.request_stop();
+  sem_post(&has_received);
+}
+
+StopRequest::Reason StopRequest::mine() const {
+  const bool time_is_up = options_.max_time && Clock::now() - start_ >= *options_.max_time;
+  return {options_.takes_signals ? received.load() : 0, group_.rank() == 0 && time_is_up};
+}
+
+StopRequest::Reason StopRequest::poll() {
+  if (!options_.takes_signals && !options_.max_time) return {};
+  const auto now = Clock::now();
+  if (watcher_.joinable()) {
+    const std::lock_guard lock(mutex_);
+    longest_step_ = std::max<Seconds>(longest_step_, now - last_step_);
+    last_step_ = now;
+  }
+  if (group_.size() == 1) return mine();
+  if (--left_ > 0) return {};
+  // Chosen: ten questions a second. Rank 0 says after how many steps comes the next.
+  const double wanted = static_cast<double>(stride_) * 0.1 / std::max(Seconds(now - asked_).count(), 1e-9);
+  asked_ = now;
+  const auto next = std::clamp<std::int64_t>(std::llround(wanted), 1, 2 * stride_);
+  const auto reason = mine();
+  Array said =
+      Array::from(std::vector<std::int64_t>{reason.signal, reason.time_is_up, group_.rank() == 0 ? next : 0}, {3});
+  if (options_.device != Device{}) said = said.to(options_.device);
+  group_.all_reduce(said, ReduceOp::max, "whether to stop")->wait();
+  said = said.to(Device{});
+  const auto* const answers = said.data<std::int64_t>();
+  left_ = stride_ = answers[2];
+  return {static_cast<int>(answers[0]), answers[1] != 0};
+}
+
+void StopRequest::saved(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  checkpoint_ = path;
+}
+
+void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
+  while (sem_wait(&has_received) != 0) {
+  }
+  if (received == SIGUSR1) return;  // no launcher kills after that
+  // Chosen: the last twentieth of the grace time is left for the words.
+  const auto deadline = Clock::now() + grace * 0.95;
+  while (!stop.stop_requested()) {
+    if (Clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    const auto running = std::max<Seconds>(longest_step_, Clock::now() - last_step_);
+    std::cerr << start_of_line(STDERR_FILENO)
+              << fmt::format(
+                     "no checkpoint could be written within the launcher's grace time of {:.3g} s after {}: {}, and "
+                     "a step takes {:.0f} s: --grace {:.0f} would have sufficed",
+                     grace.count(), signal_name(received),
+                     checkpoint_.empty() ? "there is none yet" : "the last one is " + checkpoint_,
+                     std::ceil(running.count()), std::ceil(2 * running.count()) + 1)
+              << std::endl;
+    _exit(128 + received);
+  }
+}
+
+}  // namespace tandem::distributed

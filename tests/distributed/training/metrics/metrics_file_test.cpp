@@ -1,0 +1,78 @@
+#include <tandem/distributed/training/metrics/metric.h>
+#include <tandem/distributed/training/metrics/metrics_file.h>
+
+#include <gtest/gtest.h>
+#include <support/process.h>
+#include <support/temporary_folder.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace tandem::distributed {
+namespace {
+
+using testing::read_bytes;
+using testing::TemporaryFolder;
+using testing::write_bytes;
+
+TEST(Metric, IsShownByItsKind) {
+  EXPECT_EQ(shown({{"test_accuracy", 0.98, Metric::Kind::fraction}, {"val_loss", 2.3}}),
+            "test accuracy 98.00 %, val loss 2.3");
+  EXPECT_EQ(shown({{"class_iou", std::vector<double>{1, 2}}, {"pause", 1.5, Metric::Kind::seconds}}), "pause 1.50 s");
+}
+
+TEST(Metric, ATableHasAValueForEachRowAndColumn) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Table table{{"cat", "dog"}, {"IoU", "accuracy"}, {{0.5, nan}, {1, 0.25}}};
+  EXPECT_EQ(markdown(table, Metric::Kind::fraction),
+            "| | IoU | accuracy |\n|---|---:|---:|\n| cat | 50.00 % | 100.00 % |\n| dog | - | 25.00 % |\n");
+  EXPECT_EQ(shown({{"classes", table}, {"loss", 2.0}}), "loss 2");
+  EXPECT_THROW(markdown({{"cat"}, {"IoU"}, {}}, Metric::Kind::number), Error);
+  EXPECT_THROW(markdown({{"cat"}, {"IoU"}, {{1, 2}}}, Metric::Kind::number), Error);
+  const TemporaryFolder folder;
+  MetricsFile file;
+  file.open((folder / "m").string());
+  file.write("evaluation", {}, {{"classes", table}});
+  EXPECT_EQ(read_bytes(folder / "m"),
+            "{\"kind\":\"evaluation\",\"classes\":{\"rows\":[\"cat\",\"dog\"],"
+            "\"columns\":{\"IoU\":[0.5,null],\"accuracy\":[1.0,0.25]}}}\n");
+}
+
+TEST(MetricsFile, CutsBackWhatCameAfterACheckpoint) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.json";
+  MetricsFile file;
+  file.open(path.string());
+  const auto step = [&](std::int64_t number) { file.write("step", {{"epoch", std::int64_t{0}}, {"step", number}}); };
+  step(1);
+  file.write("epoch", {{"epoch", std::int64_t{0}}}, {{"test_accuracy", 0.5}});
+  step(2);
+  const std::string kept = read_bytes(path);
+  EXPECT_EQ(kept,
+            "{\"kind\":\"step\",\"epoch\":0,\"step\":1}\n{\"kind\":\"epoch\",\"epoch\":0,\"test_accuracy\":0.5}\n"
+            "{\"kind\":\"step\",\"epoch\":0,\"step\":2}\n");
+  step(3);
+  file.write("epoch", {{"epoch", std::int64_t{1}}});
+  write_bytes(path, read_bytes(path) + "{\"kind\":\"st");  // the job was killed while it wrote
+
+  MetricsFile again;
+  again.open(path.string());
+  again.cut_back(1, 2);
+  EXPECT_EQ(read_bytes(path), kept);
+  again.write("step", {{"step", std::int64_t{3}}});
+  EXPECT_EQ(read_bytes(path), kept + "{\"kind\":\"step\",\"step\":3}\n");
+}
+
+TEST(MetricsFile, KeepsWhatAnotherProgramWrote) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.json";
+  write_bytes(path, "notes\n{\"kind\":\"step\",\"step\":9}\nmore notes\n");
+  MetricsFile file;
+  file.open(path.string());
+  file.cut_back(0, 1);
+  EXPECT_EQ(read_bytes(path), "notes\n{\"kind\":\"step\",\"step\":9}\nmore notes\n");
+}
+
+}  // namespace
+}  // namespace tandem::distributed
