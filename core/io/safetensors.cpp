@@ -232,6 +232,7 @@ class Reader {
     const json root = parse_json(header, "the header");
     std::vector<Entry> entries;
     for (const auto& [name, value] : root.items()) {
+      if (name == metadata_key && value.is_null()) continue;  // the reference reader takes it for none
       check(value.is_object(), "\"", name, "\" must be a JSON object, found ", value.type_name());
       if (name != metadata_key) {
         entries.push_back(parse_entry(name, value));

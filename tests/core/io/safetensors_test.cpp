@@ -94,6 +94,8 @@ TEST(Safetensors, NothingIsAFileToo) {
   write_safetensors(folder / "a", {});
   EXPECT_EQ(read_bytes(folder / "a"), with_length("{}      "));
   EXPECT_TRUE(read_safetensors(folder / "a").arrays.empty());
+  write_bytes(folder / "a", with_length(R"({"__metadata__":null})"));  // the reference reader takes it for no metadata
+  EXPECT_TRUE(read_safetensors(folder / "a").metadata.empty());
 }
 
 // The bytes that Python's safetensors 0.8 gives for the same tensors.
