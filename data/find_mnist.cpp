@@ -21,7 +21,7 @@ std::string environment(const char* name) {
 }
 
 bool holds_all(const fs::path& folder) {
-  return std::ranges::all_of(mnist_files, [&](const char* name) { return holds_mnist_file(folder, name); });
+  return std::ranges::all_of(mnist_files, [&](const char* name) { return !find_mnist_file(folder, name).empty(); });
 }
 
 // The folder of the bundled sample: beside the installed program if it is there, otherwise in the source tree.
@@ -50,9 +50,15 @@ MnistFolder sample(const std::string& reason, double seconds) {
 
 }  // namespace
 
-bool holds_mnist_file(const fs::path& folder, const std::string& name) {
-  std::error_code error;
-  return fs::exists(folder / name, error) || fs::exists(folder / (name + ".gz"), error);
+fs::path find_mnist_file(const fs::path& folder, const std::string& name) {
+  // Kaggle's archive has each file twice: in a folder of its name, and with a dot before "idx".
+  std::string dotted = name;
+  dotted.replace(name.find("-idx"), 1, ".");
+  for (const fs::path& path : {folder / name, folder / (name + ".gz"), folder / name / name, folder / dotted}) {
+    std::error_code error;
+    if (fs::exists(path, error) && !fs::is_directory(path, error)) return path;
+  }
+  return {};
 }
 
 AnnexList<MnistDownload>& mnist_downloads() {

@@ -46,7 +46,8 @@ AnnexList<MnistDownload>& mnist_downloads();
 
 inline constexpr const char* mnist_files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                               "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-// Whether the file is there, as it is or with .gz behind its name.
-bool holds_mnist_file(const std::filesystem::path& folder, const std::string& name);
+// The path of the file in the folder: as it is, with .gz behind its name, or as Kaggle's archive has it. Empty: it is
+// not there.
+std::filesystem::path find_mnist_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace tandem::data

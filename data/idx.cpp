@@ -115,10 +115,18 @@ class Source {
     return wanted - stream_.avail_out;
   }
 
+  // At the end of a member of the gzip file. Another one may follow (RFC 1952, 2.2), or zeros, which fill up blocks.
   void finish() {
-    is_finished_ = true;
-    if (available_ == 0) fill();
-    check(available_ == 0, "bytes follow the end of its gzip data; it is damaged: download or copy it again");
+    do {
+      if (available_ == 0) fill();
+      const unsigned char* rest = std::find_if(at_, at_ + available_, [](unsigned char byte) { return byte != 0; });
+      available_ -= static_cast<std::size_t>(rest - at_);
+      at_ = rest;
+    } while (available_ == 0 && std::feof(file_.get()) == 0);
+    is_finished_ = available_ == 0;
+    check(is_finished_ || at_[0] == 0x1f, "bytes follow the end of its gzip data; it is damaged: download or copy it ",
+          "again");
+    if (!is_finished_) inflateReset(&stream_);
   }
 };
 

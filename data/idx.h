@@ -8,9 +8,9 @@
 
 namespace tandem::data {
 
-// Reads an IDX file of unsigned bytes into a u8 Array of its shape. The file may be compressed with gzip: the content
-// decides, not the name. Every field is checked. An Error names the file, what was found, what was expected and what to
-// do.
+// Reads an IDX file of unsigned bytes into a u8 Array of its shape. The file may be compressed with gzip, in one member
+// or several: the content decides, not the name. Every field is checked. An Error names the file, what was found, what
+// was expected and what to do.
 Array read_idx(const std::filesystem::path& path);
 
 // Writes a row-major u8 Array as a plain IDX file. On an Error nothing is written.

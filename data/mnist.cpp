@@ -1,6 +1,7 @@
 #include <tandem/data/mnist.h>
 
 #include <tandem/core/ops.h>
+#include <tandem/data/find_mnist.h>
 #include <tandem/data/idx.h>
 
 #include <algorithm>
@@ -25,12 +26,8 @@ void check_folder(const fs::path& folder) {
 }
 
 fs::path find_file(const fs::path& folder, const std::string& name) {
-  for (const char* below : {"", "raw", "MNIST/raw"}) {
-    for (const auto& candidate : {folder / below / name, folder / below / (name + ".gz")}) {
-      std::error_code error;
-      if (fs::exists(candidate, error)) return candidate;
-    }
-  }
+  for (const char* below : {"", "raw", "MNIST/raw"})
+    if (const auto path = find_mnist_file(folder / below, name); !path.empty()) return path;
   detail::fail("MNIST folder ", folder.string(), " holds neither ", name, " nor ", name,
                ".gz (looked there and in MNIST/raw below it); give the folder that holds the four MNIST files");
 }

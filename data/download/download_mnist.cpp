@@ -26,7 +26,7 @@ void download_all(const MnistSource& source, const std::filesystem::path& folder
   options.total_timeout = std::chrono::hours(1);
   for (std::size_t i = 0; i < md5.size(); ++i) {
     const std::string name = mnist_files[i];
-    if (holds_mnist_file(folder, name)) continue;
+    if (!find_mnist_file(folder, name).empty()) continue;
     std::vector<std::string> urls;
     for (const auto& mirror : mirrors) urls.push_back(mirror + name + ".gz");
     download(urls, folder / (name + ".gz"), md5[i], options);

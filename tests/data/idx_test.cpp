@@ -96,11 +96,34 @@ TEST(Idx, DamagedGzip) {
   expect_bad(good.substr(0, 2), {"gzip", "truncated"});
   expect_bad(good.substr(0, good.size() - 4), {"gzip", "truncated"});
   expect_bad(good + "x", {"bytes follow the end"});
-  expect_bad(good + good, {"bytes follow the end"});
+  expect_bad(good + std::string(3, '\0') + "x", {"bytes follow the end"});
+  expect_bad(good + good, {"more than the 5000 bytes"});
+  expect_bad(good + good.substr(0, 1), {"gzip", "truncated"});
+  const std::string bytes = idx_bytes({5000}, data);
+  expect_bad(gzip(bytes.substr(0, 2000)) + gzip(bytes.substr(2000)).substr(0, 20), {"gzip", "truncated"});
+  expect_bad(good + "\x1fnothing", {"gzip data is corrupt"});
   std::string flipped = good;
   flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the CRC
   expect_bad(flipped, {"gzip data is corrupt", "incorrect data check"});
   expect_bad("\x1f\x8b and then something else", {"gzip data is corrupt"});
+}
+
+// A gzip file may have several members, as `cat a.gz b.gz`, pigz -i and bgzip make them, and zeros at its end.
+TEST(Idx, MembersOfAGzipFileFollowEachOther) {
+  TemporaryFolder folder;
+  std::string data;
+  for (int i = 0; i < 200'000; ++i) data += static_cast<char>(i * i >> 3);
+  const std::string bytes = idx_bytes({200'000}, data);
+  for (const std::size_t step : {std::size_t{1000}, std::size_t{65'536}, bytes.size()}) {
+    std::string members = gzip("");
+    for (std::size_t at = 0; at < bytes.size(); at += step) members += gzip(bytes.substr(at, step));
+    for (const std::string& end : {gzip(""), std::string(), std::string(100'000, '\0')}) {
+      write_bytes(folder / "a", members + end);
+      const Array array = read_idx(folder / "a");
+      ASSERT_EQ(array.shape(), Shape{200'000});
+      EXPECT_EQ(std::string(static_cast<const char*>(array.raw()), data.size()), data);
+    }
+  }
 }
 
 // Whatever happens to a file: an Error, or an array no larger than deflate can make it.

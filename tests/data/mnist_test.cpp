@@ -113,6 +113,22 @@ TEST(Mnist, FindsItsFiles) {
   }
 }
 
+// Kaggle's archive has each file in a folder of its name, and again with a dot in its name.
+TEST(Mnist, FindsItsFilesAsKaggleHasThem) {
+  for (const std::string way : {".gz", "inside", "dotted"}) {
+    TemporaryFolder folder;
+    for (const auto& [name, bytes] : {std::pair(std::string(train_images), images(3)), {train_labels, labels(3)}}) {
+      fs::create_directories(folder / name);
+      std::string dotted = name;
+      dotted.replace(dotted.find("-idx"), 1, ".");
+      if (way == ".gz") write_bytes(folder / (name + ".gz"), gzip(bytes));
+      else write_bytes(way == "dotted" ? folder / dotted : folder / name / name, bytes);
+    }
+    EXPECT_EQ(Mnist(folder.path(), Split::train).size(), 3) << way;
+    EXPECT_ERROR(Mnist(folder.path(), Split::test), "neither t10k-images-idx3-ubyte nor t10k-images-idx3-ubyte.gz");
+  }
+}
+
 TEST(Mnist, MissingFolderOrFile) {
   TemporaryFolder folder;
   EXPECT_ERROR(Mnist(folder / "none", Split::train), (folder / "none").string(), "does not exist", "four MNIST files");
