@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -51,22 +52,60 @@ fs::path list_of(const fs::path& folder, const std::string& image_set) {
   return folder / "ImageSets" / "Segmentation" / (image_set + ".txt");
 }
 
-std::vector<std::string> read_list(const fs::path& path) {
-  std::ifstream file(path);
-  TANDEM_CHECK(file, "PASCAL VOC: the list ", path.string(), " cannot be opened; check its permissions");
-  std::vector<std::string> names;
-  for (std::string name; file >> name;) names.push_back(name);
-  TANDEM_CHECK(file.eof(), "PASCAL VOC: the list ", path.string(), " cannot be read");
-  return names;
-}
-
-SegmentationPair pair_of(const fs::path& folder, const std::string& name) {
-  return {name, folder / "JPEGImages" / (name + ".jpg"), folder / "SegmentationClass" / (name + ".png")};
-}
-
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
+}
+
+struct ListedPair {
+  std::size_t line;  // of the list, from 1
+  SegmentationPair pair;
+};
+
+// The file at a path in a list. It lies below the folder of the year, also when it begins with a slash.
+fs::path listed_file(const fs::path& folder, const fs::path& path) {
+  const fs::path below = folder / path.relative_path();
+  return path.is_absolute() && !is_there(below) && is_there(path) ? path : below;
+}
+
+// Reads a list. Each line has a name, or the paths of a picture and its mask. Empty lines and comments are left out.
+std::vector<ListedPair> read_list(const fs::path& folder, const std::string& image_set) {
+  const fs::path path = list_of(folder, image_set);
+  std::ifstream file(path, std::ios::binary);
+  TANDEM_CHECK(file, "PASCAL VOC: the list ", path.string(), " cannot be opened; check its permissions");
+  std::string text;
+  std::getline(file, text, '\0');
+  TANDEM_CHECK(!file.bad(), "PASCAL VOC: the list ", path.string(), " cannot be read");
+  TANDEM_CHECK(file.eof() && !text.starts_with("\xff\xfe") && !text.starts_with("\xfe\xff"),
+               "PASCAL VOC: line 1 of the list ", path.string(),
+               " is text in UTF-16, as Windows' PowerShell writes it, ",
+               "expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8 ", path.string(), " > NEW");
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte order mark
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] == '\r') text[i] = text.compare(i + 1, 1, "\n") == 0 ? ' ' : '\n';
+  std::vector<ListedPair> pairs;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    std::vector<std::string> words;
+    std::istringstream rest(line);
+    for (std::string word; rest >> word && word[0] != '#';) words.push_back(word);
+    if (words.empty()) continue;
+    const bool is_pair = words.size() == 2 && std::ranges::all_of(words, [](const std::string& word) {
+                           return fs::path(word).has_extension();
+                         });
+    TANDEM_CHECK(words.size() == 1 || is_pair, "PASCAL VOC: line ", number, " of the list ", path.string(), " is \"",
+                 line, "\", expected a name alone, or the paths of a picture and its mask; to keep the first column: ",
+                 "awk '{print $1}' ", path.string(), " > NEW");
+    if (is_pair)
+      pairs.push_back(
+          {number, {fs::path(words[0]).stem().string(), listed_file(folder, words[0]), listed_file(folder, words[1])}});
+    else
+      pairs.push_back({number,
+                       {words[0], folder / "JPEGImages" / (words[0] + ".jpg"),
+                        folder / "SegmentationClass" / (words[0] + ".png")}});
+  }
+  return pairs;
 }
 
 // The names of the lists in a folder, for the text of an error.
@@ -91,12 +130,11 @@ std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string
                "; lists there: ", lists_in(folder), ". ", fs::path(release.path).filename().string(),
                " holds the official ones");
   std::vector<SegmentationPair> pairs;
-  for (const std::string& name : read_list(list)) {
-    SegmentationPair pair = pair_of(folder, name);
+  for (auto& [line, pair] : read_list(folder, set_of(release, image_set))) {
     for (const fs::path& path : {pair.image, pair.mask})
-      TANDEM_CHECK(is_there(path), "PASCAL VOC ", release.year, ": ", list.string(), " names ", name, ", but ",
-                   path.string(), " does not exist; unpack ", fs::path(release.path).filename().string(), " again in ",
-                   root.string());
+      TANDEM_CHECK(is_there(path), "PASCAL VOC ", release.year, ": line ", line, " of ", list.string(), " names ",
+                   pair.name, ", but ", path.string(), " does not exist; correct the line, or unpack ",
+                   fs::path(release.path).filename().string(), " again in ", root.string());
     pairs.push_back(std::move(pair));
   }
   TANDEM_CHECK(!pairs.empty(), "PASCAL VOC ", release.year, ": the list ", list.string(),
@@ -105,12 +143,10 @@ std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string
 }
 
 bool is_complete(const fs::path& folder, const std::string& image_set) {
-  const fs::path list = list_of(folder, image_set);
-  if (!is_there(list)) return false;
-  const auto names = read_list(list);
-  return !names.empty() && std::ranges::all_of(names, [&](const std::string& name) {
-    const SegmentationPair pair = pair_of(folder, name);
-    return is_there(pair.image) && is_there(pair.mask);
+  if (!is_there(list_of(folder, image_set))) return false;
+  const auto pairs = read_list(folder, image_set);
+  return !pairs.empty() && std::ranges::all_of(pairs, [](const ListedPair& listed) {
+    return is_there(listed.pair.image) && is_there(listed.pair.mask);
   });
 }
 

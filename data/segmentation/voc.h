@@ -17,9 +17,11 @@ class VocSegmentation : public SegmentationFiles {
  public:
   // `year` is "2007" to "2012". `image_set` is "train", "val" or "trainval", and for 2007 also "test". The year
   // "2007-test" stands for the image set "test" of 2007, and then `image_set` is ignored. A list
-  // ImageSets/Segmentation/NAME.txt of the user's own is the image set NAME. Error when the year is unknown, when a
-  // folder or list is missing (the Error says what was looked for, and how to get it), when the list is empty, or when
-  // a name in it has no picture or no mask.
+  // ImageSets/Segmentation/NAME.txt of the user's own is the image set NAME. Each of its lines has a name, or the paths
+  // of a picture and its mask below VOC2012 ("/JPEGImages/a.jpg /SegmentationClassAug/a.png"); "#" begins a comment.
+  // The text is UTF-8, with or without a byte order mark. Error when the year is unknown, when a folder or list is
+  // missing (the Error says what was looked for, and how to get it), when the list is empty, or when a name in it has
+  // no picture or no mask.
   VocSegmentation(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", Damaged damaged = Damaged::error);
 

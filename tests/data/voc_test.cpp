@@ -19,6 +19,7 @@
 namespace tandem::data {
 namespace {
 
+using namespace std::string_literals;
 using testing::HttpServer;
 using testing::read_bytes;
 using testing::TemporaryFolder;
@@ -84,11 +85,60 @@ TEST(Voc, SaysWhatIsMissing) {
   write_bytes(copy.list("train"), "\n \n");
   EXPECT_ERROR(open(), "train.txt is empty");
   write_bytes(copy.list("train"), "scene_a\r\nscene_x");
-  EXPECT_ERROR(open(), "names scene_x, but", "scene_x.jpg does not exist");
+  EXPECT_ERROR(open(), "line 2 of", "names scene_x, but", "scene_x.jpg does not exist", "correct the line");
   write_bytes(copy.list("train"), "scene_a\r\n\nscene_b");
   EXPECT_EQ(VocSegmentation(copy.path()).size(), 2);
   fs::remove(copy.mask("scene_b"));
   EXPECT_ERROR(open(), "scene_b.png does not exist");
+}
+
+// Lists as editors, shells and other projects write them.
+TEST(Voc, ReadsListsOfManyForms) {
+  const Copy copy;
+  fs::create_directory(copy.devkit() / "SegmentationClassAug");
+  fs::copy_file(copy.mask("scene_b"), copy.devkit() / "SegmentationClassAug/scene_b.png");
+  const std::string here = copy.devkit().string();
+  for (const std::string& text :
+       {"scene_a\nscene_b\n"s, "\xef\xbb\xbfscene_a\r\nscene_b\r\n"s, "scene_a\rscene_b"s,
+        "# my list\n\n  scene_a  # the first\n\t\nscene_b\n#scene_c\n"s,
+        "/JPEGImages/scene_a.jpg /SegmentationClass/scene_a.png\n"
+        "/JPEGImages/scene_b.jpg /SegmentationClassAug/scene_b.png\n"s,
+        "JPEGImages/scene_a.jpg\tSegmentationClass/scene_a.png\r\nscene_b"s,
+        here + "/JPEGImages/scene_a.jpg " + here + "/SegmentationClass/scene_a.png\nscene_b\n"}) {
+    write_bytes(copy.list("train"), text);
+    const VocSegmentation data(copy.path());
+    ASSERT_EQ(data.size(), 2) << text;
+    for (const int i : {0, 1}) {
+      EXPECT_EQ(data.pair(i).name, i == 0 ? "scene_a" : "scene_b") << text;
+      EXPECT_GT(data.sample(i).input.numel(), 0) << text;
+    }
+    EXPECT_EQ(data.pair(1).mask.parent_path().filename(),
+              text.find("Aug") == std::string::npos ? "SegmentationClass" : "SegmentationClassAug");
+  }
+}
+
+TEST(Voc, NamesTheLineOfAListThatItCannotRead) {
+  const Copy copy;
+  const auto expect = [&](const std::string& text, const std::vector<std::string>& words) {
+    write_bytes(copy.list("train"), text);
+    const auto error = testing::error_of([&] { VocSegmentation(copy.path(), "2012", "train"); });
+    for (const auto& word : words) EXPECT_NE(error.find(word), std::string::npos) << error;
+    EXPECT_NE(error.find(copy.list("train").string()), std::string::npos) << error;
+    EXPECT_EQ(error.find("unpack"), std::string::npos) << error;
+  };
+  expect("\xff\xfes\0c\0\n\0"s, {"line 1", "UTF-16", "iconv -f UTF-16"});
+  expect("\xfe\xff\0s\0c\0\n"s, {"line 1", "UTF-16"});
+  expect("s\0c\0e\0n\0e\0_\0a\0"s, {"UTF-16"});  // without a byte order mark
+  expect("\xef\xbb\xbfscene_a\r\n# note\r\nscene_b  1\r\n",
+         {"line 3", "\"scene_b  1", "expected a name alone", "awk '{print $1}'"});
+  expect("scene_a -1\n", {"line 1", "scene_a -1"});
+  expect("scene_a scene_b\n", {"line 1"});
+  expect("JPEGImages/scene_a.jpg SegmentationClass/scene_a.png 1\n", {"line 1", "picture and its mask"});
+  write_bytes(copy.list("train"), "scene_a\n/JPEGImages/scene_b.jpg /Masks/scene_b.png\n");
+  EXPECT_ERROR(VocSegmentation(copy.path()), "line 2 of", "Masks/scene_b.png does not exist");
+  fs::remove(copy.list("train"));
+  fs::create_directory(copy.list("train"));
+  EXPECT_ERROR(VocSegmentation(copy.path()), "train.txt", "cannot be read");
 }
 
 // A folder that is too deep, or in another layout, must not begin a download.
