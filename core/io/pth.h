@@ -14,13 +14,17 @@ namespace tandem {
 
 // Reads the tensors of a state dict, in its order, into host memory.
 //
-// A checkpoint is a dict of dicts, of which `key` names the one to read. When `key` is empty and the top level holds no
-// tensor itself, the entry "model", "state_dict", "model_state_dict" or "MODEL_STATE" is taken. The names of deeper
-// levels, lists and tuples are joined with dots ("state.0.momentum_buffer"). Values that are no tensors are left out. A
-// single tensor has an empty name.
+// A checkpoint is a dict of dicts, of which `key` names the one to read, as a path with dots. When `key` is empty, the
+// entry "model", "state_dict", "model_state_dict" or "MODEL_STATE" that holds tensors is taken, whatever lies beside
+// it. Where several of them do, or none does but a dict of another name, an Error lists them. The key "." stands for
+// everything. The names of deeper levels, lists and tuples are joined with dots ("state.0.momentum_buffer"). Values
+// that are no tensors are left out. A single tensor has an empty name.
 //
 // Arrays are views as the tensors were: those that shared a storage share one here, with their strides and offsets.
-// int8 and int16 become i32.
+// int8 and int16 become i32. A tensor that is a negated view of its storage has the negated numbers.
+//
+// Only the tensors that are wanted must be readable. Of what torch.load(weights_only=True) reads, an Error names the
+// tensor that is not: one of a complex, quantised or 8-bit floating dtype, sparse, or on the device meta.
 //
 // An Error names the file and what is wrong, before memory for it is taken: anything but a state dict's few opcodes and
 // globals ("refused global os.system"), sizes that do not fit the file, entries that overlap, wrong checksums.

@@ -20,12 +20,27 @@ constexpr std::size_t most_preface_values = 1000;
 constexpr std::string_view magic =
     "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // the old form begins with this number, an integer of 10 bytes
 
+// A storage of version 2.0 and later may be untyped: its elements are bytes, and its tensors have the dtype.
+constexpr std::string_view untyped = "torch.storage.UntypedStorage";
 constexpr StorageType storage_types[] = {
-    {"torch.DoubleStorage", 8, DType::f64}, {"torch.FloatStorage", 4, DType::f32},
-    {"torch.HalfStorage", 2, DType::f16},   {"torch.BFloat16Storage", 2, DType::bf16},
-    {"torch.LongStorage", 8, DType::i64},   {"torch.IntStorage", 4, DType::i32},
-    {"torch.ShortStorage", 2, DType::i32},  {"torch.CharStorage", 1, DType::i32},
-    {"torch.ByteStorage", 1, DType::u8},    {"torch.BoolStorage", 1, DType::boolean},
+    {"torch.DoubleStorage", "float64", 8, DType::f64},
+    {"torch.FloatStorage", "float32", 4, DType::f32},
+    {"torch.HalfStorage", "float16", 2, DType::f16},
+    {"torch.BFloat16Storage", "bfloat16", 2, DType::bf16},
+    {"torch.LongStorage", "int64", 8, DType::i64},
+    {"torch.IntStorage", "int32", 4, DType::i32},
+    {"torch.ShortStorage", "int16", 2, DType::i32},
+    {"torch.CharStorage", "int8", 1, DType::i32},
+    {"torch.ByteStorage", "uint8", 1, DType::u8},
+    {"torch.BoolStorage", "bool", 1, DType::boolean},
+    {untyped, "bytes", 1, DType::u8},
+    {"torch.ComplexDoubleStorage", "complex128", 16, {}},
+    {"torch.ComplexFloatStorage", "complex64", 8, {}},
+    {"torch.QInt32Storage", "qint32", 4, {}},
+    {"torch.QInt8Storage", "qint8", 1, {}},
+    {"torch.QUInt8Storage", "quint8", 1, {}},
+    {"torch.QUInt4x2Storage", "quint4x2", 1, {}},
+    {"torch.QUInt2x4Storage", "quint2x4", 1, {}},
 };
 
 // How many values a pickle in the file may hold. Files of torch.save have one for hundreds of bytes, so memory stays a
@@ -45,9 +60,12 @@ class ZipContents : public PthContents {
       folder_ = entry.name.substr(0, entry.name.size() - suffix.size() + 1);
       break;
     }
+    const bool is_program = std::ranges::any_of(zip_.entries(), [](const ZipReader::Entry& entry) {
+      return entry.name.ends_with("/constants.pkl") || entry.name.find("/code/") != entry.name.npos;
+    });
+    file_.check(!is_program, "is a TorchScript program, not a state dict. In Python, save the weights that are in it: ",
+                "torch.save(torch.jit.load(FILE, map_location=\"cpu\").state_dict(), \"weights.pth\")");
     file_.check(found != nullptr, "is a zip archive, but not of torch.save: it has no data.pkl");
-    file_.check(zip_.find(folder_ + "constants.pkl") == nullptr,
-                "is a TorchScript program, not a state dict: save model.state_dict() with torch.save");
     if (const auto* order = zip_.find(folder_ + "byteorder")) {
       file_.check(order->size == 6 && zip_.read(*order) == "little",
                   "was written by a big-endian machine, which cannot be read");
@@ -169,6 +187,11 @@ std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
 
 }  // namespace
 
+const StorageType* find_storage_type(std::string_view dtype_name) {
+  const auto found = std::ranges::find(storage_types, dtype_name, &StorageType::dtype_name);
+  return found == std::end(storage_types) ? nullptr : &*found;
+}
+
 StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const PickleValue& storage) {
   const auto kind = [&](std::size_t i) {
     return i < storage.items.size() ? pickle[storage.items[i]].kind : Kind::none;
@@ -176,19 +199,22 @@ StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const Pic
   file.check(kind(0) == Kind::text && pickle[storage.items[0]].text == "storage" && kind(1) == Kind::global &&
                  kind(2) == Kind::text && kind(4) == Kind::integer,
              "a storage is not described as PyTorch does it; it is damaged");
-  file.check(kind(5) == Kind::none,
-             "storages are views of others, as PyTorch before 0.4 wrote them: save it again with a newer one");
   StorageInfo info;
   info.key = pickle[storage.items[2]].text;
   const auto& name = pickle[storage.items[1]].text;
-  const auto type = std::find_if(std::begin(storage_types), std::end(storage_types),
-                                 [&](const StorageType& candidate) { return candidate.name == name; });
+  const auto type = std::ranges::find(storage_types, name, &StorageType::name);
   file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name, ", which cannot be read");
   info.type = &*type;
   info.elements = pickle[storage.items[4]].integer;
   file.check(info.elements >= 0 && static_cast<std::uint64_t>(info.elements) <= file.size() / info.type->size,
              "storage \"", info.key, "\" announces ", info.elements, " elements, more than the file can hold; ",
              "it is truncated or damaged");
+  if (kind(5) == Kind::none) return info;
+  // A view of the storage: its own key, where it begins, and its size.
+  const auto& view = pickle[storage.items[5]];
+  file.check(view.items.size() == 3 && pickle[view.items[1]].integer >= 0, "storage \"", info.key,
+             "\" has a view that is not described as PyTorch does it; it is damaged");
+  info.first = pickle[view.items[1]].integer;
   return info;
 }
 

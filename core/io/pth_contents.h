@@ -8,22 +8,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace tandem {
 
 struct StorageType {
-  std::string_view name;  // PyTorch's name: "torch.FloatStorage"
-  std::size_t size;       // of an element in the file, in bytes
-  DType dtype;            // the dtype of the array that it is read into
+  std::string_view name;        // PyTorch's name: "torch.FloatStorage"
+  std::string_view dtype_name;  // and that of its dtype: "float32"
+  std::size_t size;             // of an element in the file, in bytes
+  std::optional<DType> dtype;   // the dtype of the array that it is read into; nullopt: it cannot be read
 };
+
+// The type of the storages with numbers of PyTorch's dtype "float32". Null: Tandem does not have such numbers.
+const StorageType* find_storage_type(std::string_view dtype_name);
 
 // What the pickle says about a storage. It is never more than the file can hold.
 struct StorageInfo {
   std::string key;
   const StorageType* type = nullptr;
   std::int64_t elements = 0;
+  std::int64_t first = 0;  // where the view of it begins that the tensor has, in files of PyTorch before 0.4
 
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements) * type->size; }  // its size in the file
 };

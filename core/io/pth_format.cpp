@@ -5,9 +5,11 @@
 namespace tandem {
 
 void add_pth_format() {
-  arrays_formats().add({"a .pth file of torch.save", ".pth",
-                        [](std::string_view first) { return first.starts_with("PK") || first.starts_with("\x80\x02"); },
-                        read_pth,
+  const auto recognises = [](std::string_view first) {
+    // A zip archive, or a pickle of protocol 2 to 5.
+    return first.starts_with("PK") || (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5);
+  };
+  arrays_formats().add({"a .pth file of torch.save", ".pth", recognises, read_pth,
                         [](const std::filesystem::path& path, std::span<const NamedArray> arrays,
                            const std::map<std::string, std::string>&) { write_pth(path, arrays); }});
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,7 +21,11 @@ using Kind = PickleValue::Kind;
 static_assert(std::endian::native == std::endian::little,
               "the file's numbers are little-endian and are read as they are");
 
+constexpr std::string_view whole_file = ".";
 constexpr int deepest = 32;
+// The names under which training programs save the state dict of the model.
+constexpr std::string_view usual_keys[] = {"model", "state_dict", "model_state_dict", "MODEL_STATE"};
+constexpr std::size_t most_named = 40;      // entries that an Error lists
 constexpr std::size_t longest_name = 1000;  // bytes of the name of one level
 // Limits how often all tensors together may show each byte of the file, as views that share storages.
 constexpr std::int64_t most_views = 64;
@@ -32,6 +37,28 @@ void widen(const std::string& bytes, Array& array) {
     std::memcpy(&value, bytes.data() + i * static_cast<std::int64_t>(sizeof value), sizeof value);
     array.data<std::int32_t>()[i] = value;
   }
+}
+
+// Negates the elements of a storage, as they are in the file.
+void negate(char* bytes, const StorageInfo& info) {
+  const std::size_t size = info.type->size;
+  for (char* end = bytes + info.bytes(); bytes != end; bytes += size) {
+    if (is_floating(*info.type->dtype)) {
+      bytes[size - 1] ^= '\x80';  // the sign
+    } else {
+      std::uint64_t value = 0;
+      std::memcpy(&value, bytes, size);
+      value = -value;
+      std::memcpy(bytes, &value, size);
+    }
+  }
+}
+
+// What to save in Python in the place of a tensor of a dtype that Tandem does not have.
+const char* substitute_for(std::string_view dtype) {
+  if (dtype.starts_with("complex")) return "torch.view_as_real(tensor)";
+  if (dtype.starts_with("q")) return "tensor.dequantize()";
+  return dtype.starts_with("u") ? "tensor.to(torch.int64)" : "tensor.to(torch.float32)";
 }
 
 // Collects the tensors below one value of the pickle, as arrays.
@@ -51,14 +78,22 @@ class StateReader {
   const Pickle& pickle_;
   std::vector<NamedArray> arrays_;
   std::set<std::string> names_;
-  std::map<std::string, std::pair<StorageInfo, std::shared_ptr<Storage>>> storages_;
+  struct LoadedStorage {
+    StorageInfo info;
+    std::shared_ptr<Storage> plain, negated;  // null: not needed yet
+  };
+  std::map<std::string, LoadedStorage> storages_;
   std::size_t steps_ = 0;
   std::int64_t elements_ = 0;
 
   Id find(const std::string& key) const;
+  Id find_entry(Id dict, const std::string& key) const;
+  bool holds_tensors(Id id, std::map<Id, bool>& known, int depth = 0) const;
   void walk(Id id, const std::string& name, int depth);
   std::string text_of(Id key) const;
-  std::shared_ptr<Storage> storage(const StorageInfo& info);
+  std::shared_ptr<Storage> storage(const StorageInfo& info, bool is_negated);
+  StorageInfo storage_info(const PickleValue& tensor, const std::string& name) const;
+  bool is_negated(Id metadata, const std::string& name) const;
   Array tensor(const PickleValue& value, const std::string& name);
   Dims numbers(Id id, const std::string& name) const;
 };
@@ -75,34 +110,56 @@ std::string StateReader::text_of(Id key) const {
   return value.text;
 }
 
+// Whether there are tensors in a dict, list or tuple. `known` are the answers so far.
+bool StateReader::holds_tensors(Id id, std::map<Id, bool>& known, int depth) const {
+  const auto& value = pickle_[id];
+  if (value.kind == Kind::tensor || value.kind == Kind::unreadable_tensor) return true;
+  if ((value.kind != Kind::dict && value.kind != Kind::list && value.kind != Kind::tuple) || depth > deepest)
+    return false;
+  const auto [answer, is_new] = known.emplace(id, false);
+  if (is_new)
+    answer->second = std::ranges::any_of(value.items, [&](Id item) { return holds_tensors(item, known, depth + 1); });
+  return answer->second;
+}
+
+// The value at a dotted path of keys.
+Id StateReader::find_entry(Id dict, const std::string& key) const {
+  const auto& items = pickle_[dict].items;
+  std::string names;
+  std::optional<std::pair<Id, std::string>> below;
+  for (std::size_t i = 0; pickle_[dict].kind == Kind::dict && i < items.size(); i += 2) {
+    const std::string name = text_of(items[i]);
+    if (name == key) return items[i + 1];
+    if (key.starts_with(name + '.')) below = {items[i + 1], key.substr(name.size() + 1)};
+    if (i < most_named) names += (names.empty() ? "\"" : ", \"") + name + '"';
+    if (i == most_named) names += ", ...";
+  }
+  if (below) return find_entry(below->first, below->second);
+  file_.check(false, "has no \"", key, "\", but ", names.empty() ? "nothing" : names);
+  return 0;
+}
+
 Id StateReader::find(const std::string& key) const {
   const auto& root = pickle_[pickle_.root];
-  if (root.kind != Kind::dict) {
-    file_.check(key.empty(), "holds no dict, so there is no \"", key, "\" in it");
-    return pickle_.root;
-  }
-  std::string names;
-  bool has_tensors = false;
-  std::map<std::string, Id> entries;
+  if (key == whole_file || (key.empty() && root.kind != Kind::dict)) return pickle_.root;
+  if (!key.empty()) return find_entry(pickle_.root, key);
+  std::map<Id, bool> known;
+  std::vector<std::pair<std::string, Id>> usual, others;  // dicts with tensors
   for (std::size_t i = 0; i < root.items.size(); i += 2) {
+    if (pickle_[root.items[i + 1]].kind != Kind::dict || !holds_tensors(root.items[i + 1], known)) continue;
     const std::string name = text_of(root.items[i]);
-    const auto kind = pickle_[root.items[i + 1]].kind;
-    has_tensors |= kind == Kind::tensor;
-    entries[name] = root.items[i + 1];
-    if (i < 40) names += (names.empty() ? "\"" : ", \"") + name + "\"";
-    if (i == 40) names += ", ...";
+    if (name.ends_with("_extra_state")) continue;  // what a module saves besides its tensors
+    const bool is_usual = std::ranges::find(usual_keys, name) != std::end(usual_keys);
+    (is_usual ? usual : others).emplace_back(name, root.items[i + 1]);
   }
-  if (!key.empty()) {
-    const auto found = entries.find(key);
-    file_.check(found != entries.end(), "has no \"", key, "\", but ", names.empty() ? "nothing" : names);
-    return found->second;
-  }
-  if (has_tensors || entries.empty()) return pickle_.root;
-  for (const char* usual : {"model", "state_dict", "model_state_dict", "MODEL_STATE"}) {
-    const auto found = entries.find(usual);
-    if (found != entries.end() && pickle_[found->second].kind == Kind::dict) return found->second;
-  }
-  file_.check(false, "is a checkpoint of ", names, ": name the one that is the state dict");
+  if (usual.size() == 1) return usual[0].second;
+  const auto& candidates = usual.empty() ? others : usual;
+  if (candidates.empty()) return pickle_.root;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(candidates.size(), most_named); ++i)
+    names += (i == 0 ? "\"" : ", \"") + candidates[i].first + '"';
+  file_.check(false, "is a checkpoint of which no entry is clearly the model's. These hold tensors: ", names,
+              ". Choose one with the option --weights-key of a program, or load_arrays(path, KEY)");
   return 0;
 }
 
@@ -116,6 +173,8 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
   if (value.kind == Kind::tensor) {
     file_.check(names_.insert(name).second, "two tensors are named \"", name, "\"");
     arrays_.push_back({name, tensor(value, name)});
+  } else if (value.kind == Kind::unreadable_tensor) {
+    file_.check(false, "tensor \"", name, "\" ", value.text);
   } else if (value.kind == Kind::dict) {
     for (std::size_t i = 0; i < value.items.size(); i += 2)
       walk(value.items[i + 1], below(text_of(value.items[i])), depth + 1);
@@ -137,16 +196,52 @@ Dims StateReader::numbers(Id id, const std::string& name) const {
   return dims;
 }
 
+// The tensor's storage, with the dtype that the tensor gives to an untyped one.
+StorageInfo StateReader::storage_info(const PickleValue& tensor, const std::string& name) const {
+  auto info = parse_storage(file_, pickle_, pickle_[tensor.items[0]]);
+  std::string_view dtype = info.type->dtype_name;
+  if (const auto& own = pickle_[tensor.items[4]]; own.kind == Kind::global) {
+    dtype = std::string_view(own.text).substr(own.text.rfind('.') + 1);
+    const auto* type = find_storage_type(dtype);
+    const auto size = static_cast<std::int64_t>(type ? type->size : 1);
+    file_.check(info.type->size == 1 && info.elements % size == 0, "tensor \"", name, "\" is of dtype ", dtype,
+                " in a storage of another one; it is damaged");
+    info.elements /= size;
+    info.type = type;
+  }
+  file_.check(info.type && info.type->dtype, "tensor \"", name, "\" has dtype ", dtype,
+              ", which cannot be read: in Python, save ", substitute_for(dtype), " instead");
+  return info;
+}
+
+// Whether the numbers of a tensor are those of its storage, negated.
+bool StateReader::is_negated(Id metadata, const std::string& name) const {
+  bool result = false;
+  const auto& items = pickle_[metadata].items;
+  file_.check(pickle_[metadata].kind == Kind::dict || pickle_[metadata].kind == Kind::none, "tensor \"", name,
+              "\" has metadata that are no dict; it is damaged");
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    const std::string key = text_of(items[i]);
+    const bool is_set = pickle_[items[i + 1]].integer != 0;
+    // The numbers are real, so they are their own conjugates.
+    file_.check(!is_set || key == "neg" || key == "conj", "tensor \"", name, "\" has the metadata \"", key,
+                "\", which cannot be read: in Python, save a clone() of the tensor");
+    if (key == "neg") result = is_set;
+  }
+  return result;
+}
+
 Array StateReader::tensor(const PickleValue& value, const std::string& name) {
-  const auto info = parse_storage(file_, pickle_, pickle_[value.items[0]]);
-  const std::int64_t offset = pickle_[value.items[1]].integer;
+  const StorageInfo info = storage_info(value, name);
+  std::int64_t offset = pickle_[value.items[1]].integer;
   const Shape shape = numbers(value.items[2], name);
   const Strides strides = numbers(value.items[3], name);
   file_.check(shape.ndim() == strides.ndim(), "tensor \"", name, "\" has the shape ", shape, " and the strides ",
               strides, "; it is damaged");
-  std::int64_t numel = 1, last = offset;
-  bool fits = offset >= 0;
+  std::int64_t numel = 1;
+  bool fits = offset >= 0 && !__builtin_add_overflow(offset, info.first, &offset);
   for (int i = 0; i < shape.ndim(); ++i) fits &= !__builtin_mul_overflow(numel, shape[i], &numel);
+  std::int64_t last = offset;
   for (int i = 0; i < shape.ndim() && fits && numel > 0; ++i) {
     std::int64_t span = 0;
     fits = !__builtin_mul_overflow(shape[i] - 1, strides[i], &span) && !__builtin_add_overflow(last, span, &last);
@@ -159,34 +254,32 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
   file_.check(!__builtin_add_overflow(elements_, numel, &elements_) && elements_ <= limit, "tensor \"", name,
               "\" of shape ", shape, ": all together have more elements than a file of ", file_.size(),
               " bytes has use for; it is made to harm");
-  if (numel == 0) return Array::empty(shape, info.type->dtype);
-  return {storage(info), shape, strides, offset, info.type->dtype};
+  if (numel == 0) return Array::empty(shape, *info.type->dtype);
+  return {storage(info, is_negated(value.items[5], name)), shape, strides, offset, *info.type->dtype};
 }
 
-std::shared_ptr<Storage> StateReader::storage(const StorageInfo& info) {
-  const auto found = storages_.find(info.key);
-  if (found != storages_.end()) {
-    const auto& [before, storage] = found->second;
-    file_.check(before.type == info.type && before.elements == info.elements, "storage \"", info.key,
-                "\" is described in two ways; it is damaged");
-    return storage;
-  }
+std::shared_ptr<Storage> StateReader::storage(const StorageInfo& info, bool is_negated) {
+  auto& [before, plain, negated] = storages_[info.key];
+  file_.check(before.type == nullptr || (before.type == info.type && before.elements == info.elements), "storage \"",
+              info.key, "\" is described in two ways; it is damaged");
+  before = info;
+  auto& storage = is_negated ? negated : plain;
+  if (storage) return storage;
   contents_.check(info);
-  Array array = Array::empty({info.elements}, info.type->dtype);
-  if (info.type->size == size_of(info.type->dtype)) {
-    contents_.read(info, array.raw());
-  } else {
-    std::string bytes(info.bytes(), '\0');
-    contents_.read(info, bytes.data());
-    info.type->size == 1 ? widen<std::int8_t>(bytes, array) : widen<std::int16_t>(bytes, array);
-  }
-  if (info.type->dtype == DType::boolean) {
+  const DType dtype = *info.type->dtype;
+  Array array = Array::empty({info.elements}, dtype);
+  const bool is_widened = info.type->size != size_of(dtype);
+  std::string narrow(is_widened ? info.bytes() : 0, '\0');
+  char* const bytes = is_widened ? narrow.data() : static_cast<char*>(array.raw());
+  contents_.read(info, bytes);
+  if (is_negated) negate(bytes, info);
+  if (is_widened) info.type->size == 1 ? widen<std::int8_t>(narrow, array) : widen<std::int16_t>(narrow, array);
+  if (dtype == DType::boolean) {
     // Any byte but 0 is true, as it is for PyTorch. Bytes that no view shows may be anything.
-    auto* bytes = static_cast<unsigned char*>(array.raw());
     for (std::int64_t i = 0; i < array.numel(); ++i) bytes[i] = bytes[i] != 0;
   }
-  storages_[info.key] = {info, array.storage()};
-  return array.storage();
+  storage = array.storage();
+  return storage;
 }
 
 }  // namespace

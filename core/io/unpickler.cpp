@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -14,52 +15,68 @@ namespace {
 using Id = PickleValue::Id;
 using Kind = PickleValue::Kind;
 
-enum class Role { name, dict, set, size, tensor, parameter, opaque };
+enum class Role {
+  name,
+  dict,
+  set,
+  tensor,
+  tensor_with_dtype,
+  typed_tensor,
+  sparse_tensor,
+  meta_tensor,
+  tensor_class,
+  argument,
+  opaque
+};
 
 struct KnownGlobal {
   std::string_view name;
-  Role role;  // what a call of it makes; with `name`, it cannot be called
+  Role role;  // what a call of it makes: `argument` is its first argument; with `name`, it cannot be called
 };
 
+// What torch.load(weights_only=True) allows, as far as it can occur beside a state dict, and argparse.Namespace.
 constexpr KnownGlobal known_globals[] = {
     {"collections.OrderedDict", Role::dict},
     {"collections.Counter", Role::dict},
     {"builtins.set", Role::set},
-    {"__builtin__.set", Role::set},
-    {"torch.Size", Role::size},
+    {"builtins.bytearray", Role::opaque},
+    {"builtins.complex", Role::opaque},
+    {"_codecs.encode", Role::opaque},
+    {"torch.Size", Role::argument},
     {"torch.device", Role::opaque},
     {"argparse.Namespace", Role::opaque},
+    {"torch.serialization._get_layout", Role::argument},
     {"torch._utils._rebuild_tensor", Role::tensor},
     {"torch._utils._rebuild_tensor_v2", Role::tensor},
-    {"torch._utils._rebuild_parameter", Role::parameter},
-    {"torch._utils._rebuild_parameter_with_state", Role::parameter},
-    {"torch.nn.parameter.Parameter", Role::parameter},
-    {"torch.DoubleStorage", Role::name},
-    {"torch.FloatStorage", Role::name},
-    {"torch.HalfStorage", Role::name},
-    {"torch.BFloat16Storage", Role::name},
-    {"torch.LongStorage", Role::name},
-    {"torch.IntStorage", Role::name},
-    {"torch.ShortStorage", Role::name},
-    {"torch.CharStorage", Role::name},
-    {"torch.ByteStorage", Role::name},
-    {"torch.BoolStorage", Role::name},
-    {"torch.float64", Role::name},
-    {"torch.float32", Role::name},
-    {"torch.float16", Role::name},
-    {"torch.bfloat16", Role::name},
-    {"torch.int64", Role::name},
-    {"torch.int32", Role::name},
-    {"torch.int16", Role::name},
-    {"torch.int8", Role::name},
-    {"torch.uint8", Role::name},
-    {"torch.bool", Role::name},
+    {"torch._utils._rebuild_tensor_v3", Role::tensor_with_dtype},
+    {"torch._utils._rebuild_qtensor", Role::tensor},
+    {"torch._utils._rebuild_sparse_tensor", Role::sparse_tensor},
+    {"torch._utils._rebuild_meta_tensor_no_storage", Role::meta_tensor},
+    {"torch._utils._rebuild_device_tensor_from_cpu_tensor", Role::argument},
+    {"torch._utils._rebuild_parameter", Role::argument},
+    {"torch._utils._rebuild_parameter_with_state", Role::argument},
+    {"torch._tensor._rebuild_from_type_v2", Role::typed_tensor},
+    {"torch.nn.parameter.Parameter", Role::argument},
 };
 
-const KnownGlobal* find_global(std::string_view name) {
-  const auto found = std::find_if(std::begin(known_globals), std::end(known_globals),
-                                  [&](const KnownGlobal& known) { return known.name == name; });
-  return found == std::end(known_globals) ? nullptr : found;
+// Whether `name` is PyTorch's name of a dtype: "bool", "float8_e4m3fn", "quint4x2".
+bool is_dtype(std::string_view name) {
+  if (name == "bool") return true;
+  constexpr std::string_view kinds[] = {"float", "bfloat", "int", "uint", "complex", "bits", "qint", "quint"};
+  const auto kind = name.substr(0, name.find_first_of("0123456789"));
+  return kind != name && std::ranges::find(kinds, kind) != std::end(kinds) &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == name.npos;
+}
+
+std::optional<Role> role_of(std::string_view name) {
+  const auto found = std::ranges::find(known_globals, name, &KnownGlobal::name);
+  if (found != std::end(known_globals)) return found->role;
+  constexpr std::string_view torch = "torch.";
+  if (!name.starts_with(torch)) return std::nullopt;
+  name.remove_prefix(torch.size());
+  if (is_dtype(name) || name.ends_with("Storage") || name.starts_with("per_")) return Role::name;
+  if (name.ends_with("Tensor") && name.find('.') == name.npos) return Role::tensor_class;
+  return std::nullopt;
 }
 
 // Text from the file, in a form that is fit for a message.
@@ -202,10 +219,12 @@ class Unpickler {
   }
 
   void push_global(std::string_view module, std::string_view name) {
-    const std::string full = std::string(module) + "." + std::string(name);
-    check(find_global(full) != nullptr, "refused global ", shown(full),
-          ": only what state dicts are made of is read, and nothing is ever executed. In Python, save "
-          "model.state_dict() alone");
+    // Python 2 has another name for the module "builtins".
+    const std::string full = std::string(module == "__builtin__" ? "builtins" : module) + "." + std::string(name);
+    check(
+        role_of(full).has_value(), "refused global ", shown(full),
+        ": only plain tensors and what state dicts are made of are read, and nothing is ever executed. In Python, save "
+        "model.state_dict() alone, with plain tensors in it");
     push_text(Kind::global, full);
   }
 
@@ -219,45 +238,79 @@ class Unpickler {
     check(copied_ <= most_values_, "its pickle copies more than ", most_values_, " values: it is made to harm");
   }
 
-  // Calls `function` with `arguments`, both from the stack, and puts the result there.
+  // Calls what stands below the arguments on the stack, and puts the result there.
   void call() {
     const Id arguments = pop(Kind::tuple, "a call's arguments");
-    const Id function = pop(Kind::global, "the name of what is called");
+    call(pop(Kind::global, "the name of what is called"), arguments);
+  }
+  void call(Id function, Id arguments) {
     const std::string name = pickle_.values[function].text;
     const auto& all = pickle_.values[arguments].items;
-    const std::vector<Id> given(all.begin(), all.begin() + std::min<std::ptrdiff_t>(4, std::ssize(all)));
+    const std::vector<Id> given(all.begin(), all.begin() + std::min<std::ptrdiff_t>(8, std::ssize(all)));
     const auto has = [&](std::size_t i, Kind kind) {
       return given.size() > i && pickle_.values[given[i]].kind == kind;
     };
     bool fits = false;
-    switch (find_global(name)->role) {
+    const auto result_if = [&](bool arguments_fit, auto make_result) {
+      if ((fits = arguments_fit)) stack_.push_back(make_result());
+    };
+    const auto role = *role_of(name);
+    switch (role) {
       case Role::name: break;
       case Role::dict:
-        fits = given.empty() || has(0, Kind::dict) || has(0, Kind::list);
-        if (fits) stack_.push_back(make_dict(given));
+        result_if(given.empty() || has(0, Kind::dict) || has(0, Kind::list), [&] { return make_dict(given); });
         break;
-      case Role::set:
-        fits = given.empty() || has(0, Kind::list);
-        if (fits) stack_.push_back(make(Kind::set));
-        break;
+      case Role::set: result_if(given.empty() || has(0, Kind::list), [&] { return make(Kind::set); }); break;
       case Role::tensor:
-        fits = has(0, Kind::storage) && has(1, Kind::integer) && has(2, Kind::tuple) && has(3, Kind::tuple);
-        if (fits) stack_.push_back(make(Kind::tensor, given));
+      case Role::tensor_with_dtype: {
+        // After the strides come whether it has a gradient, its hooks, in one form its dtype, and perhaps its metadata.
+        const bool has_dtype = role == Role::tensor_with_dtype;
+        const auto optional = [&](std::size_t i) { return i < given.size() ? given[i] : none_; };
+        result_if(has(0, Kind::storage) && has(1, Kind::integer) && has(2, Kind::tuple) && has(3, Kind::tuple) &&
+                      (!has_dtype || has(6, Kind::global)),
+                  [&] {
+                    return make(Kind::tensor, {given[0], given[1], given[2], given[3], has_dtype ? given[6] : none_,
+                                               optional(has_dtype ? 7 : 6)});
+                  });
         break;
-      case Role::size:
-        fits = has(0, Kind::tuple);
-        if (fits) stack_.push_back(given[0]);
+      }
+      case Role::typed_tensor:
+        // Its arguments are a function, the type, and the arguments of the function.
+        fits = has(0, Kind::global) && has(2, Kind::tuple) && role_of(pickle_.values[given[0]].text) != role;
+        if (fits) call(given[0], given[2]);
         break;
-      case Role::parameter:
-        fits = has(0, Kind::tensor);
-        if (fits) stack_.push_back(given[0]);
+      case Role::sparse_tensor:
+        result_if(has(0, Kind::text), [&] {
+          return make_unreadable("is sparse (" + shown(pickle_.values[given[0]].text) +
+                                 "), which cannot be read: in Python, save its to_dense() instead");
+        });
         break;
-      case Role::opaque:
-        fits = true;
-        stack_.push_back(make(Kind::opaque));
+      case Role::meta_tensor:
+        result_if(true, [&] {
+          return make_unreadable(
+              "is on the device meta, so the file does not hold its numbers: in Python, save it "
+              "from a model that has them");
+        });
         break;
+      case Role::tensor_class:
+        result_if(true, [&] {
+          return make_unreadable(
+              "is written as PyTorch before 0.2 did, which cannot be read: save it again with a "
+              "newer one");
+        });
+        break;
+      case Role::argument:
+        result_if(has(0, Kind::tensor) || has(0, Kind::unreadable_tensor) || has(0, Kind::tuple) || has(0, Kind::text),
+                  [&] { return given[0]; });
+        break;
+      case Role::opaque: result_if(true, [&] { return make(Kind::opaque); }); break;
     }
     check(fits, "its pickle calls ", name, " with arguments that it does not take: it is damaged or made to harm");
+  }
+  Id make_unreadable(std::string reason) {
+    const Id id = make(Kind::unreadable_tensor);
+    pickle_.values[id].text = std::move(reason);
+    return id;
   }
 
   // Makes an OrderedDict: an empty one, one from another dict or, as Python 2 wrote it, one from a list of pairs.
@@ -322,6 +375,7 @@ bool Unpickler::step(std::uint8_t opcode) {
     case 'K': push_integer(take<std::uint8_t>()); break;
     case 'M': push_integer(take<std::uint16_t>()); break;
     case 0x8a: push_long(take(take<std::uint8_t>())); break;
+    case 0x8b: push_long(take(take<std::uint32_t>())); break;  // LONG4
     case 'G': {
       const double real = take_real();
       stack_.push_back(make(Kind::real));
@@ -329,8 +383,14 @@ bool Unpickler::step(std::uint8_t opcode) {
       break;
     }
     case 'X': push_text(Kind::text, take(take<std::uint32_t>())); break;
-    case 0x8c: push_text(Kind::text, take(take<std::uint8_t>())); break;  // SHORT_BINUNICODE
-    case 'U': push_text(Kind::text, take(take<std::uint8_t>())); break;   // SHORT_BINSTRING, of Python 2
+    case 0x8d: push_text(Kind::text, take(take<std::uint64_t>())); break;  // BINUNICODE8
+    case 0x8c: push_text(Kind::text, take(take<std::uint8_t>())); break;   // SHORT_BINUNICODE
+    case 'U': push_text(Kind::text, take(take<std::uint8_t>())); break;    // SHORT_BINSTRING, of Python 2
+
+    case 'B': take(take<std::uint32_t>()), stack_.push_back(make(Kind::opaque)); break;   // BINBYTES
+    case 'C': take(take<std::uint8_t>()), stack_.push_back(make(Kind::opaque)); break;    // SHORT_BINBYTES
+    case 0x8e:                                                                            // BINBYTES8
+    case 0x96: take(take<std::uint64_t>()), stack_.push_back(make(Kind::opaque)); break;  // BYTEARRAY8
 
     case '(': marks_.push_back(stack_.size()); break;
     case ')': stack_.push_back(empty_tuple_); break;
@@ -350,6 +410,7 @@ bool Unpickler::step(std::uint8_t opcode) {
     case 's': add_to(Kind::dict, pop_last(2)); break;
     case 'u': add_to(Kind::dict, pop_to_mark()); break;
     case 0x90: add_to(Kind::set, pop_to_mark()); break;
+    case 0x91: stack_.push_back(make(Kind::set, pop_to_mark())); break;  // FROZENSET
     case '0': pop(); break;
 
     case 'q': memorize(take<std::uint8_t>()); break;

@@ -28,9 +28,10 @@ struct PickleValue {
     set,
     global,   // a name from the list: a dtype, the type of a storage, a function
     storage,  // its items are those of its persistent id
-    tensor,   // its items are storage, offset, sizes, strides
-    // Something that occurs in checkpoints but holds no tensors: a device, parsed options, an integer of more than 64
-    // bits.
+    tensor,   // its items are storage, offset, sizes, strides, dtype (none: the storage's), metadata (none or a dict)
+    unreadable_tensor,  // its text says why: "is sparse (torch.sparse_coo): ..."
+    // Something that occurs in checkpoints but holds no tensors: a device, parsed options, bytes, an integer of more
+    // than 64 bits.
     opaque,
   };
 

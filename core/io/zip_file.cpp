@@ -115,10 +115,8 @@ void ZipReader::read_directory(const Directory& directory) {
     Entry entry;
     const auto name = rest.substr(central_bytes, name_size);
     entry.name = name;
-    const auto flags = u16(rest, 8), method = u16(rest, 10);
-    file_.check(!(flags & encrypted_flag), "entry \"", name, "\" is encrypted, which cannot be read");
-    file_.check(method == 0, "entry \"", name, "\" is compressed (method ", method,
-                "), only stored entries can be read: save it again with torch.save");
+    entry.flags = u16(rest, 8);
+    entry.method = u16(rest, 10);
     entry.crc = u32(rest, 16);
     std::uint64_t compressed = u32(rest, 20), header = u32(rest, 42);
     entry.size = u32(rest, 24);
@@ -130,13 +128,13 @@ void ZipReader::read_directory(const Directory& directory) {
       *value = u64(*wide, 0);
       wide->remove_prefix(8);
     }
-    file_.check(compressed == entry.size, "entry \"", name, "\" is stored, but has two sizes, ", compressed, " and ",
-                entry.size, advice);
-    entry.begin = data_begin(entry.name, header, directory.begin);
-    file_.check(entry.size <= directory.begin - entry.begin, "entry \"", name, "\" announces ", entry.size,
+    file_.check(compressed == entry.size || entry.method != 0, "entry \"", name, "\" is stored, but has two sizes, ",
+                compressed, " and ", entry.size, advice);
+    entry.begin = data_begin(entry, header, directory.begin);
+    file_.check(compressed <= directory.begin - entry.begin, "entry \"", name, "\" announces ", compressed,
                 " bytes at byte ", entry.begin, ", but the file has only ", directory.begin - entry.begin, " there",
                 advice);
-    ranges.push_back({header, entry.begin + entry.size, name});
+    ranges.push_back({header, entry.begin + compressed, name});
     entries_.push_back(std::move(entry));
     rest.remove_prefix(entry_size);
   }
@@ -152,11 +150,12 @@ void ZipReader::read_directory(const Directory& directory) {
 }
 
 // Where the bytes of an entry begin: after the entry's own header, which repeats its name.
-std::uint64_t ZipReader::data_begin(const std::string& name, std::uint64_t header, std::uint64_t end) const {
+std::uint64_t ZipReader::data_begin(const Entry& entry, std::uint64_t header, std::uint64_t end) const {
+  const std::string& name = entry.name;
   file_.check(header <= end && end - header >= local_bytes + name.size(), "entry \"", name, "\" begins at byte ",
               header, ", outside of the file", advice);
   const std::string bytes = file_.read(local_bytes + name.size(), header);
-  file_.check(u32(bytes, 0) == local_signature && u16(bytes, 8) == 0 && u16(bytes, 26) == name.size() &&
+  file_.check(u32(bytes, 0) == local_signature && u16(bytes, 8) == entry.method && u16(bytes, 26) == name.size() &&
                   bytes.compare(local_bytes, name.size(), name) == 0,
               "entry \"", name, "\" has another header at byte ", header, " than the directory says", advice);
   const std::uint64_t begin = header + bytes.size() + u16(bytes, 28);
@@ -170,7 +169,14 @@ const ZipReader::Entry* ZipReader::find(std::string_view name) const {
   return found != entries_.end() && found->name == name ? &*found : nullptr;
 }
 
+void ZipReader::check_readable(const Entry& entry) const {
+  file_.check(!(entry.flags & encrypted_flag), "entry \"", entry.name, "\" is encrypted, which cannot be read");
+  file_.check(entry.method == 0, "entry \"", entry.name, "\" is compressed (method ", entry.method,
+              "), only stored entries can be read: save it again with torch.save");
+}
+
 void ZipReader::read(const Entry& entry, void* destination) const {
+  check_readable(entry);
   file_.read(destination, entry.size, entry.begin);
   const std::uint32_t crc = crc32_of(destination, entry.size);
   file_.check(crc == entry.crc, "entry \"", entry.name, "\" has the CRC-32 ", crc, ", its directory says ", entry.crc,
@@ -178,6 +184,7 @@ void ZipReader::read(const Entry& entry, void* destination) const {
 }
 
 std::string ZipReader::read(const Entry& entry) const {
+  check_readable(entry);
   std::string bytes(entry.size, '\0');
   read(entry, bytes.data());
   return bytes;

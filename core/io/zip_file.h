@@ -15,15 +15,16 @@
 namespace tandem {
 
 // Reads what the central directory lists, and checks it against the file: every entry lies inside of the file, none
-// overlaps another or the directory, and no name appears twice. A compressed or encrypted entry is an Error. The
-// InputFile must outlive the reader.
+// overlaps another or the directory, and no name appears twice. To read a compressed or encrypted entry is an Error.
+// The InputFile must outlive the reader.
 class ZipReader {
  public:
   struct Entry {
     std::string name;
     std::uint64_t begin = 0;  // where its bytes begin in the file
-    std::uint64_t size = 0;
+    std::uint64_t size = 0;   // of the contents; a compressed entry takes another size in the file
     std::uint32_t crc = 0;
+    std::uint16_t flags = 0, method = 0;
   };
 
   explicit ZipReader(const InputFile& file);
@@ -42,7 +43,8 @@ class ZipReader {
 
   Directory find_directory() const;
   void read_directory(const Directory& directory);
-  std::uint64_t data_begin(const std::string& name, std::uint64_t header, std::uint64_t end) const;
+  void check_readable(const Entry& entry) const;
+  std::uint64_t data_begin(const Entry& entry, std::uint64_t header, std::uint64_t end) const;
 };
 
 // Writes entries one after the other; finish() writes the directory. The same entries give the same bytes. The file
