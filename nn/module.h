@@ -91,9 +91,11 @@ class Module {
   // own.
   std::vector<NamedArray> state_dict() const;
   // Copies `state` into this module. Error when a name is missing or unexpected, or has another shape: the Error lists
-  // all of them, and nothing is changed. Another Error: the
-  // names of a shared parameter are given different values. With strict = false only another shape is an Error, and the
-  // missing and unexpected names are returned.
+  // all of them, and nothing is changed. Another Error: the names of a shared parameter are given different values.
+  // With strict = false only another shape is an Error, and the missing and unexpected names are returned.
+  //
+  // When no name fits, names are compared without_wrappers() (core/io/arrays_file.h). A batch norm's
+  // num_batches_tracked may be missing, as in files of before 2019, and becomes 0.
   StateMismatch load_state_dict(const std::vector<NamedArray>& state, bool strict = true);
 
   // Makes `parameter`, a member of this module or of one below, the same parameter as `other`: one value, one gradient,

@@ -1,4 +1,5 @@
 // Module::load_state_dict, and what it says when the names or shapes do not fit.
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/nn/module.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@ namespace tandem::nn {
 namespace {
 
 constexpr std::size_t most_lines = 20;
+constexpr std::string_view count = "num_batches_tracked";
 
 void list(std::ostream& out, const char* what, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
@@ -55,9 +57,8 @@ std::string guess(const Names& missing, const Names& unexpected) {
                          [&](const auto& other) { return other.starts_with(p) && is_missing(other.substr(p.size())); });
     });
     if (!prefix) continue;
-    return "every unexpected name is a missing one behind \"" + *prefix + '"' +
-           (*prefix == "module." ? ", which PyTorch's DistributedDataParallel puts there" : "") +
-           ": take it off, or load into the module that has these names";
+    return "every unexpected name is a missing one behind \"" + *prefix +
+           "\": take it off, or load into the module that has these names";
   }
   const auto prefix = find_prefix(missing, unexpected[0], [&](const std::string& p) {
     return std::all_of(unexpected.begin(), unexpected.end(), [&](const auto& other) { return is_missing(p + other); });
@@ -87,18 +88,32 @@ void check_shared(const std::vector<NamedArray>& mine, const std::map<std::strin
 }  // namespace
 
 StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool strict) {
+  auto mine = state_dict(), theirs = state;
+  const auto is_mine = [&](const NamedArray& entry) {
+    return std::any_of(mine.begin(), mine.end(), [&](const auto& own) { return own.name == entry.name; });
+  };
+  if (std::none_of(theirs.begin(), theirs.end(), is_mine)) {
+    mine = without_wrappers(std::move(mine));
+    theirs = without_wrappers(std::move(theirs));
+  }
   std::map<std::string, const Array*> given;
-  for (const auto& [name, array] : state) {
+  for (const auto& [name, array] : theirs) {
     TANDEM_CHECK(array.defined(), "load_state_dict: ", name, " is an undefined Array");
     TANDEM_CHECK(given.emplace(name, &array).second, "load_state_dict: ", name, " is given twice");
   }
-  auto mine = state_dict();
+  std::vector<Array> counts;
   StateMismatch mismatch;
   Names other_shapes;
   auto left = given;
   for (const auto& [name, array] : mine) {
     const auto found = given.find(name);
     if (found == given.end()) {
+      // A batch norm that PyTorch saved before 2019 has no count of its batches. As in PyTorch, the count is then 0.
+      const auto stem = name.size() - std::min(name.size(), count.size());
+      if (name.ends_with(count) && given.contains(name.substr(0, stem) + "running_mean")) {
+        counts.push_back(array);
+        continue;
+      }
       mismatch.missing.push_back(with_shape(name, array));
       continue;
     }
@@ -120,10 +135,12 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
     list(text, "unexpected", mismatch.unexpected);
     const std::string hint = guess(mismatch.missing, mismatch.unexpected);
     if (!hint.empty()) text << "\n  " << hint;
-    else if (other_shapes.empty()) text << "\n  strict = false loads the rest";
+    else if (other_shapes.empty())
+      text << "\n  in a program of your own, load_state_dict(state, false) loads what fits";
     throw Error(text.str());
   }
   check_shared(mine, given);
+  for (auto& array : counts) array.fill(0);
   for (auto& [name, array] : mine)
     if (const auto found = given.find(name); found != given.end()) array.copy_from(*found->second);
   return mismatch;

@@ -20,7 +20,7 @@ std::vector<NamedArray> read_dict(const std::filesystem::path& path, const std::
   if (!contents.metadata.contains("program") || !contents.metadata.contains("world_size")) {
     file.check(key.empty(), "is a safetensors file, in which there is no \"", key,
                "\" to choose: its arrays lie side by side");
-    return std::move(contents.arrays);
+    return without_wrappers(std::move(contents.arrays));
   }
   const std::string dict = key.empty() ? "model" : key;
   std::vector<NamedArray> arrays;
@@ -68,6 +68,23 @@ std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std
   file.check(false, arrays_formats().entries().size() > 1 ? "is neither " : "is not ",
              names(&ArraysFormat::what, " nor "));
   return {};
+}
+
+std::vector<NamedArray> without_wrappers(std::vector<NamedArray> arrays) {
+  const std::string compiled = "_orig_mod.", parallel = "module.";
+  std::vector<std::string> names;
+  for (const auto& [name, array] : arrays) {
+    std::string& rest = names.emplace_back(name);
+    for (std::size_t at = 0; (at = rest.find(compiled, at)) != std::string::npos;) {
+      if (at == 0 || rest[at - 1] == '.') rest.erase(at, compiled.size());
+      else at += compiled.size();
+    }
+  }
+  while (!names.empty() && std::ranges::all_of(names, [&](auto& name) { return name.starts_with(parallel); }))
+    for (auto& name : names) name.erase(0, parallel.size());
+  if (std::set(names.begin(), names.end()).size() == names.size())
+    for (std::size_t i = 0; i < names.size(); ++i) arrays[i].name = names[i];
+  return arrays;
 }
 
 bool is_arrays_file_name(const std::filesystem::path& path) {

@@ -14,10 +14,16 @@ namespace tandem {
 
 // Reads a file of arrays. The format is recognised by the file's contents, not by its name. When a checkpoint holds
 // several dicts, `key` names the one to read; the model's is the default: of a .pth file (pth.h), and of a checkpoint
-// of a training program, whose arrays are named DICT/NAME. Other safetensors files have no key.
+// of a training program, whose arrays are named DICT/NAME. Other safetensors files have no key. Names in files of other
+// programs are returned without_wrappers().
 //   model.load_state_dict(load_arrays("weights.pth"));
 //   model.load_state_dict(load_arrays("run1/best.safetensors"));
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key = "");
+
+// The arrays without the parts of their names that PyTorch's wrappers put there: "module.", of DistributedDataParallel,
+// before all names, and "_orig_mod.", of torch.compile, anywhere. When two names would then be the same, all names stay
+// as they are.
+std::vector<NamedArray> without_wrappers(std::vector<NamedArray> arrays);
 
 // Writes the arrays in the format that the ending of the name stands for. `metadata` goes into a safetensors file; .pth
 // has no place for it. Either file has checksums, so that load_arrays() finds what was damaged later.

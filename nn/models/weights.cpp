@@ -1,3 +1,4 @@
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/nn/models/weights.h>
 
 #include <algorithm>
@@ -29,6 +30,7 @@ const std::map<std::string, std::string> urls = {
 
 std::vector<std::string> load_weights(SegmentationModel& model, std::vector<NamedArray> weights) {
   std::vector<std::string> notices;
+  weights = without_wrappers(std::move(weights));
   const auto is_of_backbone = [](const NamedArray& entry) { return begins(entry.name, backbone_prefix); };
   const bool backbone_only = std::none_of(weights.begin(), weights.end(), is_of_backbone);
   if (backbone_only) {

@@ -9,7 +9,8 @@
 
 namespace tandem::nn::models {
 
-// Copies into `model` the weights that fit. Returns what did not fit, in words to show to the user.
+// Copies into `model` the weights that fit. Returns what did not fit, in words to show to the user. Names are taken
+// without_wrappers() (core/io/arrays_file.h).
 //
 // The weights are those of a whole model, or those of a ResNet (torchvision's, trained on ImageNet).
 //   - From a whole model every tensor is copied. But the last convolution of a head keeps its own values when the

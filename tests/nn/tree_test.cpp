@@ -211,15 +211,65 @@ TEST(StateDict, NotStrictLoadsWhatFits) {
 TEST(StateDict, GuessesPrefixes) {
   MnistNet net;
   auto state = net.state_dict();
-  for (auto& [name, array] : state) name = "module." + name;
-  EXPECT_ERROR(net.load_state_dict(state), "behind \"module.\"", "DistributedDataParallel", "take it off");
-  for (auto& [name, array] : state) name = "backbone" + name.substr(6);
+  for (auto& [name, array] : state) name = "backbone." + name;
   EXPECT_ERROR(net.load_state_dict(state), "behind \"backbone.\"", "take it off");
   EXPECT_ERROR(net.load_state_dict(net.layer2.state_dict()), "those of \"layer2\"", "\"layer2.\"");
-  EXPECT_ERROR(net.load_state_dict({{"w", ops::ones({1})}}), "strict = false");
+  EXPECT_ERROR(net.load_state_dict({{"w", ops::ones({1})}}), "load_state_dict(state, false) loads what fits");
   nn::Sequential outer;
   outer.push_back(nn::Sequential{nn::Linear(2, 2)});
   EXPECT_ERROR(outer.load_state_dict(nn::Linear(2, 2).state_dict()), "those of \"0.0\"", "\"0.0.\"");
+}
+
+TEST(StateDict, TakesNamesThatPyTorchsWrappersChanged) {
+  manual_seed(1);
+  const MnistNet source;
+  for (const std::string prefix : {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."}) {
+    manual_seed(2);
+    MnistNet net;
+    auto state = source.state_dict();
+    for (auto& [name, array] : state) name = prefix + name;
+    net.load_state_dict(state);
+    for (std::size_t i = 0; i < state.size(); ++i)
+      expect_same(state[i].array, net.state_dict()[i].array, state[i].name);
+  }
+}
+
+// A module whose own names begin as those of a wrapper.
+TEST(StateDict, KeepsOwnNamesThatLookLikeAWrappers) {
+  struct Outer : nn::Module {
+    nn::Linear& module = add("module", nn::Linear(2, 2));
+  } outer;
+  outer.load_state_dict(outer.state_dict());
+  for (const std::string prefix : {"", "module.", "module.module."})
+    outer.load_state_dict({{prefix + "weight", ops::ones({2, 2})}, {prefix + "bias", ops::ones({2})}});
+  EXPECT_EQ(outer.module.bias.value().to_vector<float>(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(outer.load_state_dict({{"module.bias", ops::zeros({2})}}, false).missing, (Names{"module.weight (2, 2)"}));
+  EXPECT_EQ(outer.module.bias.value().to_vector<float>(), (std::vector<float>{0, 0}));
+}
+
+// PyTorch's batch norm has had a count of its batches since version 0.4.1.
+TEST(StateDict, ABatchNormWithoutItsCountStartsAtZero) {
+  nn::Sequential net{nn::Linear(2, 3), nn::BatchNorm1d(3)};
+  auto& norm = dynamic_cast<nn::BatchNorm1d&>(net.submodule("1"));
+  net(Tensor(ops::ones({4, 2})));
+  EXPECT_EQ(norm.num_batches_tracked.item(), 1);
+  auto state = net.state_dict();
+  std::erase_if(state, [](const auto& entry) { return entry.name == "1.num_batches_tracked"; });
+  const auto mismatch = net.load_state_dict(state);
+  EXPECT_TRUE(mismatch.missing.empty());
+  EXPECT_EQ(norm.num_batches_tracked.item(), 0);
+  // Of a batch norm that is not in the state at all, the count is missing as all else.
+  Array count = norm.num_batches_tracked.value();
+  count.fill(3);
+  EXPECT_EQ(net.load_state_dict({{"0.bias", ops::ones({3})}}, false).missing.size(), 6u);
+  EXPECT_EQ(norm.num_batches_tracked.item(), 3);
+  nn::BatchNorm1d alone(3);
+  state = alone.state_dict();
+  state.pop_back();
+  alone.load_state_dict(state);
+  // Nothing else may be missing.
+  state.pop_back();
+  EXPECT_ERROR(alone.load_state_dict(state), "1 missing", "running_var");
 }
 
 TEST(StateDict, CutsLongLists) {

@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 
 namespace tandem {
 namespace {
@@ -222,6 +223,30 @@ TEST(ArraysFile, is_told_by_its_content) {
   }
   expect_parts(testing::error_of([&] { load_arrays(folder / "missing"); }), {"missing", "cannot be opened"});
   expect_parts(testing::error_of([&] { load_arrays(folder.path()); }), {"not a regular file"});
+}
+
+TEST(ArraysFile, names_lose_the_parts_that_wrappers_put_there) {
+  const auto names = [](const std::vector<std::string>& given) {
+    std::vector<NamedArray> arrays;
+    for (const auto& name : given) arrays.push_back({name, Array::zeros({1})});
+    std::vector<std::string> result;
+    for (const auto& [name, array] : without_wrappers(arrays)) result.push_back(name);
+    const TemporaryFolder folder;
+    for (const char* file : {"a.pth", "a.safetensors"}) {
+      save_arrays(folder / file, arrays);
+      std::set<std::string> read;
+      for (const auto& [name, array] : load_arrays(folder / file)) read.insert(name);
+      EXPECT_EQ(read, std::set(result.begin(), result.end()));
+    }
+    return result;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names({"module.a", "module.module.b"}), (Names{"a", "module.b"}));
+  EXPECT_EQ(names({"_orig_mod.a", "_orig_mod.b.c"}), (Names{"a", "b.c"}));
+  EXPECT_EQ(names({"module._orig_mod.a", "_orig_mod.module.b"}), (Names{"a", "b"}));
+  EXPECT_EQ(names({"net._orig_mod.a", "b"}), (Names{"net.a", "b"}));
+  EXPECT_EQ(names({"module.a", "b", "my_orig_mod.c"}), (Names{"module.a", "b", "my_orig_mod.c"}));
+  EXPECT_EQ(names({"a", "_orig_mod.a"}), (Names{"a", "_orig_mod.a"}));
 }
 
 }  // namespace
