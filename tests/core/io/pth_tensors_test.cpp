@@ -265,7 +265,8 @@ for name, value in {"complex64": complexes, "complex32": complexes.to(torch.comp
                     "uint16": torch.tensor([1, 2], dtype=torch.uint16),
                     "float8_e4m3fn": torch.tensor([1.0]).to(torch.float8_e4m3fn),
                     "quint8": torch.quantize_per_tensor(torch.tensor([1.0]), 0.1, 0, torch.quint8),
-                    "qint8": torch.quantize_per_channel(torch.ones(2, 2), torch.ones(2), torch.zeros(2), 0, torch.qint8),
+                    "qint8": torch.quantize_per_channel(torch.ones(2, 2), torch.ones(2), torch.zeros(2), 0,
+                                                       torch.qint8),
                     "sparse_coo": torch.eye(3).to_sparse(), "sparse_csr": torch.eye(3).to_sparse_csr(),
                     "meta": torch.empty(2, device="meta")}.items():
     save(name, {"layer.x": value})
