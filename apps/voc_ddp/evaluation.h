@@ -22,12 +22,12 @@ Array shown(const Array& picture, const Array& classes);
 // A picture of a data set, then the picture with its mask, then with the classes (H, W), beside each other.
 Array compared(const data::SegmentationPair& pair, const Array& classes);
 
-// Calls `load` with the tensors in the file that `option` names, those of the model in a checkpoint. Returns its
-// result. Every Error begins with the option and the file.
+// Calls `load` with the tensors in the file that `option` names, those of the model in a checkpoint or those of `key`.
+// Returns its result. Every Error begins with the option and the file.
 template <class Load>
-auto load_from(const std::string& option, const std::string& file, Load load) {
+auto load_from(const std::string& option, const std::string& file, const std::string& key, Load load) {
   try {
-    return load(load_arrays(file));
+    return load(load_arrays(file, key));
   } catch (const Error& error) {
     throw Error(option + " " + file + ": " + error.what());
   }

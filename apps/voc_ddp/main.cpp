@@ -27,7 +27,7 @@ constexpr std::size_t shown_pictures = 4;
 
 struct Settings {
   std::string data = ".", year = "2012", image_set = "train", val_set = "val";
-  std::string model = "deeplabv3_resnet101", weights = "none", init, predict;
+  std::string model = "deeplabv3_resnet101", weights = "none", init, weights_key, predict;
   double lr = 0.01, momentum = 0.9, weight_decay = 1e-4;
   std::optional<double> dropout;
   std::int64_t crop = 480, base = 520;
@@ -47,6 +47,7 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--model", s.model, "deeplabv3_resnetN or fcn_resnetN (deeplabv3_resnet101)");
   options.add("--weights", s.weights, "to start from: none, a name, a file or a URL (none)");
   options.add("--init", s.init, "a file with every tensor of the model, to start from");
+  options.add("--weights-key", s.weights_key, "the entry of that file which is the state dict (the usual one)");
   options.add("--lr", s.lr, "learning rate; ten times as much for the auxiliary classifier", {.min = 0});
   options.add("--momentum", s.momentum, "of the gradients", {.min = 0, .max = 1});
   options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});
@@ -201,6 +202,8 @@ void train(TrainingOptions& options, const Settings& s) {
   if (s.weights != "none") voc::check_weights(s.weights);
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");
+  if (!s.weights_key.empty() && s.weights == "none" && s.init.empty())
+    throw UsageError("--weights-key: needs --weights or --init, the file that has the entry");
   const auto transform = training_transform(s);
   check_data(s);
   if (!s.predict.empty()) voc::check_output("--predict", s.predict);
@@ -214,13 +217,13 @@ void train(TrainingOptions& options, const Settings& s) {
   if (s.weights != "none") {
     const std::string file = find_weights(*group, s.weights, report);
     notices = run_together(*group, [&] {
-      return voc::load_from("--weights", file,
+      return voc::load_from("--weights", file, s.weights_key,
                             [&](auto tensors) { return nn::models::load_weights(model, std::move(tensors)); });
     });
   }
   if (!s.init.empty())
     run_together(*group, [&] {
-      voc::load_from("--init", s.init, [&](const auto& tensors) { model.load_state_dict(tensors); });
+      voc::load_from("--init", s.init, s.weights_key, [&](const auto& tensors) { model.load_state_dict(tensors); });
     });
 
   const auto download = [&]() -> std::string {

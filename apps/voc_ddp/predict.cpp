@@ -23,7 +23,7 @@ namespace {
 
 struct Settings {
   std::vector<std::string> images;
-  std::string weights, output = ".";
+  std::string weights, weights_key, output = ".";
   // The long side as in MMSegmentation's recipes for PASCAL VOC. It matters for pictures four times as wide as high.
   std::int64_t base = 520, max_size = 2048;
 };
@@ -121,7 +121,7 @@ void predict_all(const TrainingOptions& options, const Settings& s) {
   });
   auto model = run_together(*group, [&] {
     create_folder(s.output, "for predictions");
-    return load_from("--weights", weights, make_model);
+    return load_from("--weights", weights, s.weights_key, make_model);
   });
   model.to(options.device());
   // In turns, so that rank 0 can say in the order of the arguments what became of each picture.
@@ -161,6 +161,7 @@ int predict_main(int argc, const char* const* argv) {
   options.add_arguments("IMAGE", settings.images, "pictures: JPEG, PNG, BMP or PNM");
   options.add("--weights", settings.weights,
               "of the model, which they tell: a file (.safetensors or .pth), a URL or a name");
+  options.add("--weights-key", settings.weights_key, "the entry of that file which is the state dict (the usual one)");
   options.add("--output", settings.output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
   options.add("--base", settings.base, "short side that pictures are resized to", {.min = 1, .max = 1 << 14});
   options.add("--max-size", settings.max_size, "largest long side, for which the short one may become smaller",

@@ -292,6 +292,50 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
                 testing::read_bytes(path("checkpoint") + "/" + mask));
 }
 
+// Weights as people have them: of before 2019, of DistributedDataParallel, compiled, and in checkpoints.
+TEST_F(VocDdp, takes_weights_under_the_names_of_other_programs) {
+  ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--save", path("model.pth")}).code, 0);
+  const auto model = load_arrays(path("model.pth"));
+  const auto save = [&](const std::string& name, const std::string& prefix, bool has_counts) {
+    std::vector<NamedArray> arrays;
+    for (const auto& [own, array] : model)
+      if (has_counts || !own.ends_with("num_batches_tracked")) arrays.push_back({prefix + own, array});
+    save_arrays(path(name), arrays);
+  };
+  save("before_2019.pth", "", false);
+  save("of_ddp.safetensors", "module.", true);
+  save("compiled.pth", "_orig_mod.", true);
+  const auto evaluated = [&](const std::string& option, const std::string& name) {
+    const auto outcome = train(1, {option, path(name), "--epochs", "0"});
+    EXPECT_EQ(outcome.code, 0) << name << outcome.err;
+    return outcome.out;
+  };
+  const auto predicted = [&](const std::string& name) {
+    const auto outcome = run(1, {"predict", voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg", "--weights",
+                                 path(name), "--base", "33", "--output", path("out")});
+    EXPECT_EQ(outcome.code, 0) << name << outcome.err;
+    return testing::read_bytes(folder / "out/scene_a.png");
+  };
+  const auto expected = evaluated("--init", "model.pth");
+  const auto mask = predicted("model.pth");
+  for (const std::string name : {"before_2019.pth", "of_ddp.safetensors", "compiled.pth"}) {
+    for (const char* option : {"--weights", "--init"}) EXPECT_EQ(evaluated(option, name), expected) << name;
+    EXPECT_EQ(predicted(name), mask) << name;
+  }
+}
+
+TEST_F(VocDdp, an_option_chooses_the_entry_of_a_checkpoint) {
+  const std::string checkpoint = path("c/checkpoint-0001-00000001.safetensors");
+  ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--checkpoint", path("c")}).code, 0);
+  for (const char* option : {"--init", "--weights"}) {
+    EXPECT_EQ(train(1, {option, checkpoint, "--weights-key", "model", "--epochs", "0"}).code, 0);
+    const auto other = train(1, {option, checkpoint, "--weights-key", "net", "--epochs", "0"});
+    EXPECT_EQ(other.code, 1);
+    EXPECT_NE(other.err.find("has no \"net\", but \"model\""), std::string::npos) << other.err;
+  }
+  EXPECT_EQ(train(1, {"--weights-key", "net"}).code, 2);
+}
+
 TEST_F(VocDdp, says_what_is_wrong) {
   const auto expect = [&](int code, std::vector<std::string> arguments, const std::string& words) {
     const auto outcome = train(1, arguments);
