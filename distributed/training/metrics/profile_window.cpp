@@ -1,5 +1,4 @@
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/base/thread.h>
 #include <tandem/distributed/training/metrics/console.h>
 #include <tandem/distributed/training/metrics/profile_window.h>
 
@@ -49,20 +48,6 @@ void ProfileWindow::finish() {
   synchronize(options_.device());
   Profile::stop();
   note_("profile in " + file_ + ": " + summary_text(Profile::summary(), steps_));
-}
-
-ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
-  name_thread("compute");
-  if (!path.empty()) Profile::start(path, rank);
-}
-
-// TrainingOptions::run() stops the profile itself when its body returns. So here the body may have thrown, and its
-// error counts.
-ProfileOfRun::~ProfileOfRun() {
-  try {
-    Profile::stop();
-  } catch (const Error&) {
-  }
 }
 
 std::string summary_text(const ProfileSummary& summary, std::int64_t steps) {

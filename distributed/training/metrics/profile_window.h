@@ -33,16 +33,6 @@ class ProfileWindow {
   std::int64_t steps_ = 0;  // in it
 };
 
-// Records a trace of this process for as long as the object lives, and writes it to `path` (empty: no trace). A program
-// that fails leaves a trace, too.
-class ProfileOfRun {
- public:
-  ProfileOfRun(const std::string& path, int rank);
-  ~ProfileOfRun();
-  ProfileOfRun(const ProfileOfRun&) = delete;
-  ProfileOfRun& operator=(const ProfileOfRun&) = delete;
-};
-
 // The shares of time that a thread waited, and the operations that took most of it: 12 lines at most. The thread that
 // trains has the lane "compute". Where GPUs have lanes, their kernels are listed, else what threads compute.
 std::string summary_text(const ProfileSummary& summary, std::int64_t steps);

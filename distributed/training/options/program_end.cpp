@@ -1,3 +1,6 @@
+#include <tandem/core/base/standard_output.h>
+#include <tandem/core/base/thread.h>
+#include <tandem/core/profile/profile.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/init.h>
@@ -67,4 +70,17 @@ int exit_code_of(const std::string& program, const std::function<void(bool is_ra
   }
 }
 
+ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
+  name_thread("compute");
+  if (!path.empty()) Profile::start(path, rank);
+}
+
+// TrainingOptions::run() stops the profile itself when its body returns. So here the body may have thrown, and its
+// error counts.
+ProfileOfRun::~ProfileOfRun() {
+  try {
+    Profile::stop();
+  } catch (const Error&) {
+  }
+}
 }  // namespace tandem::distributed
