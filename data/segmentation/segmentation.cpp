@@ -26,6 +26,12 @@ Sample read_pair(const SegmentationPair& pair, std::int64_t classes) {
 
 }  // namespace
 
+bool is_void(const Array& masks) {
+  const Array labels = masks.to(Device{}).to(DType::i64).contiguous();
+  const auto* first = labels.data<std::int64_t>();
+  return std::all_of(first, first + labels.numel(), [](std::int64_t label) { return label == void_label; });
+}
+
 void fail_for_label(const std::filesystem::path& path, std::int64_t label, std::int64_t classes) {
   detail::fail("the mask ", path.string(), " holds the label ", label, ", expected 0 to ", classes - 1, " or ",
                void_label, " (void)");

@@ -54,6 +54,8 @@ class SegmentationFiles : public SampleDataset {
   void leave_out_damaged(int threads);
 };
 
+// Whether all pixels of the masks, of integers on any device, are void.
+bool is_void(const Array& masks);
 // Throws the Error of a label in the mask `path` that is neither a class nor void_label.
 [[noreturn]] void fail_for_label(const std::filesystem::path& path, std::int64_t label, std::int64_t classes);
 // Throws the Error of a pair whose picture and mask differ in size.

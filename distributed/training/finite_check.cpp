@@ -30,7 +30,7 @@ void FiniteCheck::begin_step(const Progress& progress, const Generator* generato
 }
 
 void FiniteCheck::take_loss(const Array& loss) {
-  if (!norms_.defined()) require_finite(loss, "the loss");
+  if (!norms_.defined() && has_loss_) require_finite(loss, "the loss");
 }
 
 void FiniteCheck::take_norm(const Array& norm) {
@@ -100,8 +100,10 @@ void FiniteCheck::compute_again(const Start& step) {
   default_generator() = epoch_generator_;
   loader_->skip(progress.position().batch, step.generator ? step.generator->state() : skip_generator_);
   for (const data::Batch& batch : *loader_) {
-    const Tensor loss = loss_of_(ddp_.model(), batch.to(options_.device()));
-    scaler_.scale(progress.weight() * loss).backward();
+    if (!is_empty(batch)) {
+      const Tensor loss = loss_of_(ddp_.model(), batch.to(options_.device()));
+      scaler_.scale(progress.weight() * loss).backward();
+    }
     if (progress.completes_step()) return;
     progress.count();
   }

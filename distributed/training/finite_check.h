@@ -49,12 +49,18 @@ class FiniteCheck {
   void guard(optim::Optimizer& optimizer);
   // How the loss of a batch is computed once more. Without it no operation is named.
   void set_loss(LossOf loss_of) { loss_of_ = std::move(loss_of); }
+  // Which batches have no loss: theirs is the mean over nothing, and may be NaN.
+  void leave_out(std::function<bool(const data::Batch&)> is_empty) { is_empty_ = std::move(is_empty); }
+  bool is_empty(const data::Batch& batch) const { return is_empty_ && is_empty_(batch); }
 
   // The next loop over the loader is an epoch. `generator`: what Loader::skip() was given.
   void begin_epoch(data::Loader& loader, const std::string& generator);
   // A step begins with the batch that `progress` is at. `generator`: default_generator() before the loader made that
   // batch; null for the first batch of the loop over the loader.
   void begin_step(const Progress& progress, const Generator* generator);
+  // The next take_loss() is for this batch.
+  void begin_batch(const data::Batch& batch) { has_loss_ = !is_empty(batch); }
+  bool has_loss() const { return has_loss_; }  // of that batch
   // The loss of a batch of the running step, and a norm of the step's gradients: one number each. NotFinite where the
   // host looks at once, and the number is not finite.
   void take_loss(const Array& loss);
@@ -87,6 +93,8 @@ class FiniteCheck {
   DistributedDataParallel& ddp_;
   const optim::GradScaler& scaler_;
   LossOf loss_of_;
+  std::function<bool(const data::Batch&)> is_empty_;
+  bool has_loss_ = true;
 
   data::Loader* loader_ = nullptr;
   Generator epoch_generator_;   // default_generator() when the epoch began

@@ -16,11 +16,13 @@
 namespace tandem::distributed {
 
 LrTrial::LrTrial(const TrainingOptions& options, ProcessGroup& group, DistributedDataParallel& ddp, Update& update,
-                 JobState& state, data::Loader& loader, std::function<Tensor(const data::Batch&)> loss_of)
+                 FiniteCheck& check, JobState& state, data::Loader& loader,
+                 std::function<Tensor(const data::Batch&)> loss_of)
     : options_(options),
       group_(group),
       ddp_(ddp),
       update_(update),
+      check_(check),
       state_(state),
       loader_(loader),
       loss_of_(std::move(loss_of)),
@@ -66,15 +68,20 @@ double LrTrial::step(double lr) {
   for (const double base : lrs_) lrs.push_back(base * lr / lrs_[0]);
   update_.set_lrs(lrs);
   constexpr double not_finite = std::numeric_limits<double>::quiet_NaN();
-  double loss = 0;
+  double loss = 0, missing = 0;
+  bool is_known = false;
   for (bool is_complete = false; !is_complete;) {
     data::Batch& batch = next_batch();
     ddp_.forward([] {});
     const Autocast autocast(options_.dtype);
     const Tensor of_batch = loss_of_(batch);
-    const Array mean = of_batch.value().reshape({}).to(DType::f32).clone();
+    const double ranks_with_loss = group_.sum(check_.has_loss());
+    const Array mean = check_.has_loss() ? of_batch.value().reshape({}).to(DType::f32).clone()
+                                         : ops::scalar(0, DType::f32, of_batch.device());
     group_.all_reduce(mean, ReduceOp::mean, "loss of a trial")->wait();
-    loss += mean.item() * progress_.weight();
+    is_known |= ranks_with_loss > 0;
+    if (ranks_with_loss > 0) loss += mean.item() * progress_.weight() * (group_.size() / ranks_with_loss);
+    else missing += progress_.weight();
     if (!std::isfinite(loss)) return not_finite;
     try {
       update_(of_batch, progress_);
@@ -84,7 +91,8 @@ double LrTrial::step(double lr) {
     is_complete = progress_.completes_step();
     progress_.count();
   }
-  return loss;
+  if (is_known) last_loss_ = loss / (1 - missing);
+  return last_loss_;
 }
 
 data::Batch& LrTrial::next_batch() {
@@ -94,6 +102,7 @@ data::Batch& LrTrial::next_batch() {
     batch_.emplace(loader_.epoch(epoch_++).begin());
   }
   data::Batch& batch = **batch_;
+  check_.begin_batch(batch);
   batch = batch.to(options_.device());
   return batch;
 }

@@ -30,6 +30,7 @@ class Strategy {
   ParameterServer* server() { return server_ ? &*server_ : nullptr; }
   // The loss of a batch, by the model or by its replicas.
   Tensor loss(const data::Batch& batch, const LossOf& loss_of);
+  bool has_replicas() const { return replicas_.has_value(); }
   // UsageError with dp, for a program that computes the loss of its own model alone.
   void require_no_replicas() const;
 

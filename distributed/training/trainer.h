@@ -84,6 +84,11 @@ class Trainer {
         name, [&object] { return object.state_dict(); },
         [&object](const std::vector<NamedArray>& state) { object.load_state_dict(state); });
   }
+  // Batches for which `is_empty` is true have no loss: in segmentation, all pixels of a batch may be void, and the mean
+  // over none is NaN. Such a batch must have gradients of zero, as cross_entropy() gives it. Sums and means of losses
+  // leave it out; everything else goes on as with other batches, and ranks still divide their gradients by the number
+  // of ranks. `is_empty` gets the batch of one rank, or of one replica, on any device.
+  void leave_out(std::function<bool(const data::Batch& batch)> is_empty);
   // Called when an epoch begins, with its number from 0: for a data set whose samples depend on it.
   void before_epoch(std::function<void(std::int64_t epoch)> call);
   // Called after each step: to update an average, for example.

@@ -1,3 +1,4 @@
+#include <tandem/autograd/functions.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/ops.h>
@@ -91,6 +92,7 @@ bool TrainingJob::next_epoch() {
 }
 
 void TrainingJob::begin_batch(data::Batch& batch) {
+  check_.begin_batch(batch);
   batch = batch.to(options_.device());
   const bool is_first = progress_->position().batch == begin_;
   if (progress_->begins_step()) {
@@ -101,9 +103,18 @@ void TrainingJob::begin_batch(data::Batch& batch) {
   ddp().forward([] {});  // prepares the pass; the program calls the model itself
 }
 
+Tensor TrainingJob::loss(const data::Batch& batch, const LossOf& loss_of) {
+  if (!strategy_.has_replicas()) return strategy_.loss(batch, loss_of);
+  return strategy_.loss(batch, [&](nn::Module& replica, const data::Batch& part) {
+    const Tensor loss = loss_of(replica, part);
+    // The losses of all parts become one, which a part without a loss must not make NaN.
+    return check_.is_empty(part) ? where(ops::zeros(loss.shape(), DType::boolean, loss.device()), loss, 0) : loss;
+  });
+}
+
 bool TrainingJob::count(const Array& loss) {
   const Array value = loss.reshape({}).to(DType::f32);
-  losses_.add(value, *progress_);
+  losses_.add(value, *progress_, check_.has_loss());
   const bool complete = progress_->completes_step();
   progress_->count();
   generator_ = default_generator();
@@ -174,9 +185,9 @@ void TrainingJob::finish() {
 
 LrTrial TrainingJob::lr_trial(data::Loader& loader, const LossOf& loss_of) {
   TANDEM_CHECK(!progress_, "Trainer::find_lr: call it before the training");
-  return {options_, *group_, ddp(), update_, job_, loader, [this, &loss_of](const data::Batch& batch) {
-            return loss(batch, loss_of);
-          }};
+  return {options_, *group_, ddp(),  update_,
+          check_,   job_,    loader, [this, &loss_of](const data::Batch& batch) {
+            return loss(batch, loss_of); }};
 }
 
 void TrainingJob::show_lr(data::Loader& loader, const LossOf& loss_of) {

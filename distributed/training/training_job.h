@@ -44,7 +44,7 @@ class TrainingJob {
   // Before the forward pass. Brings the batch to the device.
   void begin_batch(data::Batch& batch);
   // The loss of the batch, by the model or by its replicas.
-  Tensor loss(const data::Batch& batch, const LossOf& loss_of) { return strategy_.loss(batch, loss_of); }
+  Tensor loss(const data::Batch& batch, const LossOf& loss_of);
   // Backward, and the step where the batch completes one. On a GPU it may be recorded.
   void update(const Tensor& loss) { update_(loss, *progress_); }
   // After each batch: what is due. False when it was the last one of the epoch, or a limit is reached.

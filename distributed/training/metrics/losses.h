@@ -15,20 +15,24 @@ class Losses {
 
   // An epoch begins. Its batches before the job was resumed had losses of `before` in all.
   void begin_epoch(double before, Device device);
-  // The loss of the batch that `progress` is at, () f32.
-  void add(const Array& loss, const Progress& progress);
+  // The loss of the batch that `progress` is at, () f32. If the batch has none, all sums and means leave it out.
+  void add(const Array& loss, const Progress& progress, bool has_loss = true);
 
   // This rank's sum of the epoch, as far as it is done, () f32.
   const Array& of_epoch() const { return of_epoch_; }
-  // The sum over all ranks, on rank 0. Collective; waits for the device.
+  // The sum over all ranks, on rank 0. NaN if no batch had a loss. Collective; waits for the device.
   double total(ProcessGroup& group) const;
-  // The mean over the samples of the step, over all ranks. Collective; waits for the device.
+  // The mean over the samples of the step, over all ranks. NaN if no batch of the step had a loss. Collective; waits
+  // for the device.
   double step_mean(ProcessGroup& group) const;
 
  private:
   const bool of_steps_;
   Array of_epoch_ = ops::scalar(0);
-  Array of_step_;  // this rank's mean, as far as the step is done
+  Array of_step_;                    // this rank's mean, as far as the step is done
+  int with_loss_ = 0, without_ = 0;  // batches of the epoch
+  int with_loss_in_step_ = 0;        // batches of the step
+  double missing_in_step_ = 0;       // the weight of those without a loss
 };
 
 }  // namespace tandem::distributed

@@ -26,6 +26,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 
 namespace tandem::distributed {
 namespace {
@@ -215,6 +216,151 @@ TEST(Trainer, ALossThatIsNotFiniteNamesTheOperationAndChangesNothing) {
   EXPECT_TRUE(std::filesystem::exists(folder / "c/checkpoint-0000-00000001.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(folder / "c/checkpoint-0000-00000002.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(folder / "model.safetensors"));
+}
+
+// As PASCAL VOC has it where all pixels of a crop are void: cross_entropy() is the mean over nothing, NaN, and its
+// gradients are zero.
+bool is_void(const data::Batch& batch) {
+  const auto* labels = batch.targets.data<std::int64_t>();
+  return std::all_of(labels, labels + batch.targets.numel(), [](std::int64_t label) { return label == -100; });
+}
+
+data::ArrayDataset with_void(const std::vector<std::int64_t>& samples) {
+  const testing::Samples some(0, 50);
+  for (const auto i : samples) some.labels.data<std::int64_t>()[i] = -100;
+  return data::ArrayDataset(some.images, some.labels);
+}
+
+// Batches of one sample. With two ranks the first has sample 0, 2, 4 and the second 1, 3, 5.
+TEST(Trainer, ABatchWithoutALossIsLeftOutAndTheTrainingGoesOn) {
+  for (const int ranks : {1, 2}) {
+    for (const std::int64_t accumulate : {1, 2}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, accumulate " + std::to_string(accumulate));
+      const testing::TemporaryFolder folder;
+      const auto file = (folder / "metrics").string();
+      const auto set = with_void({2, 3, 4, 5, 6, 7});
+      run_ranks(ranks, [&](Group group) {
+        Options options;
+        options.epochs = 1;
+        options.batch_size = 1;
+        options.max_steps = 5;
+        options.accumulate = accumulate;
+        options.log_every = 1;
+        options.metrics = file;
+        auto mine = network();
+        Trainer trainer(options, group, mine);
+        auto optimizer = sgd(mine);
+        trainer.use(optimizer);
+        trainer.leave_out(is_void);
+        data::Loader loader(set, {.batch_size = 1, .shard = shard_of(*group)});
+        trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(mine, batch); });
+        EXPECT_EQ(trainer.steps(), 5);
+        for (const auto& [name, array] : mine.state_dict())
+          EXPECT_TRUE(std::isfinite(ops::reduce({reductions::Sum{}}, array).item())) << name;
+      });
+      std::istringstream lines(testing::read_bytes(file));
+      std::vector<bool> have_loss;
+      for (std::string line; std::getline(lines, line);) {
+        if (line.find("\"step\"") != std::string::npos)
+          have_loss.push_back(line.find("\"loss\":null") == std::string::npos);
+        else EXPECT_EQ(line.find("\"total_loss\":null"), std::string::npos) << line;
+      }
+      std::vector<bool> expected = {true, true, false, false, false};
+      if (ranks * accumulate == 2) expected = {true, false, false, false, true};
+      if (ranks * accumulate == 4) expected = {true, false, true, true, true};
+      EXPECT_EQ(have_loss, expected);
+    }
+  }
+}
+
+// Rank 1 has no loss in the second step: its gradient is zero, the divisor stays 2, and the loss is that of rank 0.
+TEST(Trainer, ARankWithoutALossCountsInTheDivisorAlone) {
+  const auto set = with_void({1});
+  const testing::TemporaryFolder folder;
+  auto expected = network();
+  expected.zero_grad();
+  const auto first = set.get(std::vector<std::int64_t>{0});
+  const Tensor loss = loss_of(expected, first);
+  (0.5 * loss).backward();
+  sgd(expected).step();
+  run_ranks(2, [&](Group group) {
+    Options options;
+    options.epochs = 1;
+    options.batch_size = 1;
+    options.max_steps = 1;
+    options.log_every = 1;
+    options.metrics = (folder / "metrics").string();
+    auto model = network();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    trainer.leave_out(is_void);
+    data::Loader loader(set, {.batch_size = 1, .shard = shard_of(*group)});
+    trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
+    expect_equal_models(expected, model);
+  });
+  const auto line = testing::read_bytes(folder / "metrics");
+  EXPECT_NEAR(std::stod(line.substr(line.find("\"loss\":") + 7)), loss.item(), 1e-6) << line;
+}
+
+// With --strategy dp, a replica may have a part without a loss.
+TEST(Trainer, APartWithoutALossDoesNotSpoilThatOfTheOthers) {
+  run_ranks(1, [&](Group group) {
+    Options options;
+    options.epochs = 1;
+    options.batch_size = 2;
+    options.threads = 2;
+    options.strategy = StrategyChoice::dp;
+    auto model = network();
+    Trainer trainer(options, group, model, [] { return std::make_unique<nn::Sequential>(network()); });
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    trainer.leave_out(is_void);
+    const auto set = with_void({1, 2, 4, 5});
+    data::Loader loader(set, {.batch_size = 2});
+    trainer.fit(loader, loss_of);
+    EXPECT_EQ(trainer.steps(), 25);
+    for (const auto& [name, array] : model.state_dict())
+      EXPECT_TRUE(std::isfinite(ops::reduce({reductions::Sum{}}, array).item())) << name;
+  });
+}
+
+TEST(Trainer, TheSearchForALearningRateLeavesBatchesOutToo) {
+  run_ranks(2, [&](Group group) {
+    Options options;
+    options.batch_size = 1;
+    auto model = network();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    trainer.leave_out(is_void);
+    const auto set = with_void({1, 2, 3, 6, 8, 9});
+    data::Loader loader(set, {.batch_size = 1, .shard = shard_of(*group)});
+    const Trainer::LossOfModel loss = [](nn::Module& net, const data::Batch& batch) { return loss_of(net, batch); };
+    const auto curve = trainer.find_lr(loader, loss, {.last = 1e-3, .steps = 10});
+    EXPECT_EQ(curve.losses.size(), 10u);
+    for (const double one : curve.losses) EXPECT_TRUE(std::isfinite(one));
+  });
+}
+
+TEST(Trainer, ANaNOfABatchWithALossStillEndsTheTraining) {
+  run_ranks(1, [&](Group group) {
+    Options options;
+    options.batch_size = 1;
+    auto model = network();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    trainer.leave_out(is_void);
+    const auto set = with_void({0, 1});
+    data::Loader loader(set, {.batch_size = 1});
+    const auto error = error_of([&] {
+      trainer.fit(loader, [&](const data::Batch& batch) {
+        return is_void(batch) ? loss_of(model, batch) : std::nan("") * loss_of(model, batch);
+      });
+    });
+    expect_parts(error, {"step 3: the loss is nan"});
+  });
 }
 
 // sqrt(0) has a finite value and an infinite slope.
