@@ -3,19 +3,11 @@
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/launch/launcher.h>
 
-#include <signal.h>
-
 #include <iostream>
 
 int main(int argc, char** argv) {
   using namespace tandem::distributed;
-  // When nobody reads stdout or stderr any more (`tandemrun ... | head`), the job goes on. A handler that does nothing
-  // makes such a write fail; the ranks still start with the standard action, because exec removes handlers.
-  struct sigaction on_closed_pipe {};
-  if (sigaction(SIGPIPE, nullptr, &on_closed_pipe) == 0 && on_closed_pipe.sa_handler == SIG_DFL) {
-    on_closed_pipe.sa_handler = [](int) {};
-    sigaction(SIGPIPE, &on_closed_pipe, nullptr);
-  }
+  tandem::prepare_standard_streams();
   LaunchCommand command;
   try {
     command = parse_launch_command({argv + 1, argv + argc});

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/groups/device_group.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/local_group.h>
@@ -112,6 +113,7 @@ std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
 }  // namespace
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
+  prepare_standard_streams();
   auto group = meet(options);
   if (options.when_met) options.when_met(*group);
   return group;

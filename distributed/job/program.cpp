@@ -9,6 +9,7 @@
 namespace tandem::distributed {
 
 int run_program(int argc, const char* const* argv, const ProgramInfo& info, const std::function<void()>& body) {
+  prepare_standard_streams();
   const std::string usage = "Usage: " + info.name + " " + info.usage + "\n";
   const std::string_view first = argc > 1 ? argv[1] : "";
   try {

@@ -257,6 +257,7 @@ void Family::join() {
 }  // namespace
 
 void spawn(int processes, const std::function<void(int)>& f) {
+  prepare_standard_streams();
   TANDEM_CHECK(processes >= 1, "spawn: asked for ", processes, " processes, at least 1 is needed");
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   TANDEM_CHECK(threads == 1, "spawn: this process has ", threads,

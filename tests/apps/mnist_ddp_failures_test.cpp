@@ -162,5 +162,38 @@ TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
   expect_parts(other.err, {"all ranks start again: restart 3 of 3"});
 }
 
+// Daemons and some batch systems close descriptors. The next file or socket would get the number, and what is printed.
+TEST_F(MnistDdp, closed_descriptors_are_not_taken_for_files) {
+  const auto closed = [&](const std::string& arguments, const std::string& which) {
+    return testing::run_process({"sh", "-c", "exec " + arguments + " " + which}, {{"OMP_NUM_THREADS", "1"}});
+  };
+  const auto train = mnist_ddp + " --data " + path("data") + " --epochs 2 --log-every 1 ";
+  for (const std::string which : {"1>&-", "0<&-", "2>&-", "0<&- 1>&- 2>&-"}) {
+    SCOPED_TRACE(which);
+    const auto one = closed(train + "--log-dir " + path("tb"), which);
+    EXPECT_EQ(one.code, 0) << one.err;
+    for (const auto& entry : fs::directory_iterator(folder / "tb"))
+      EXPECT_EQ(read_bytes(entry.path()).find("Epoch"), std::string::npos);
+    fs::remove_all(folder / "tb");
+    const auto two = closed(tandemrun + " --nproc-per-node 2 " + train + "--backend gloo", which);
+    EXPECT_EQ(two.code, 0) << two.err;
+  }
+  const auto by_hand = testing::run_process(
+      {"sh", "-c",
+       "for r in 0 1; do RANK=$r WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29481 " + train +
+           "--backend gloo --timeout 20 >&- & all=\"$all $!\"; done; for one in $all; do wait $one || exit 1; done"},
+      {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(by_hand.code, 0) << by_hand.err;
+}
+
+TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
+  const auto pipe = path("pipe"), net = path("net.safetensors");
+  const auto script = "mkfifo " + pipe + "; head -n 1 " + pipe + " >&2 & sleep 0.3; exec " + mnist_ddp + " --data " +
+                      path("data") + " --epochs 40 --metrics " + pipe + " --save " + net;
+  const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"can't write the metrics file " + pipe, "the training goes on without it"});
+  EXPECT_TRUE(fs::exists(net));
+}
 }  // namespace
 }  // namespace tandem

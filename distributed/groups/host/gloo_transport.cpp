@@ -1,3 +1,5 @@
+#include <tandem/core/base/deadline.h>
+#include <tandem/core/base/standard_output.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
@@ -11,8 +13,7 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <signal.h>
-
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -57,22 +58,70 @@ class StoreAdapter : public gloo::rendezvous::Store {
   Milliseconds timeout_;
 };
 
-// Gloo writes to sockets whose other end may be gone. The threads it starts and the thread that calls it must
-// see that as an error, not as a signal that ends the process.
-class BlockSigpipe {
+// Gloo's timeouts count the time in which this process was stopped, so Gloo waits without one, and an Alarm ends the
+// wait.
+constexpr Milliseconds for_ever = std::chrono::hours(24 * 365);
+
+// Breaks all connections off when a deadline has come.
+class Alarm {
  public:
-  BlockSigpipe() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
+  explicit Alarm(std::shared_ptr<gloo::Context> context)
+      : context_(std::move(context)),
+        thread_(start_thread("the thread that watches Gloo's deadlines", [this] { run(); })) {}
+  ~Alarm() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
   }
-  ~BlockSigpipe() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockSigpipe(const BlockSigpipe&) = delete;
-  BlockSigpipe& operator=(const BlockSigpipe&) = delete;
+
+  // Gloo has no call that wakes a thread waiting for a peer, but when one wait times out it closes every connection of
+  // the context, and that wakes all the others.
+  void ring() const noexcept {
+    char unused = 0;
+    try {
+      context_->createUnboundBuffer(&unused, 1)->waitRecv(Milliseconds(1));
+    } catch (const std::exception&) {
+    }
+  }
+
+  // Whether a deadline has come. Gloo's exceptions of the waits that this ended don't say so.
+  bool has_rung() const { return has_rung_; }
+
+  // While the result lives, the alarm has this deadline, and lives itself: a wait may outlast the transport.
+  static std::shared_ptr<void> set(const std::shared_ptr<Alarm>& alarm, Deadline deadline) {
+    const std::lock_guard lock(alarm->mutex_);
+    alarm->deadlines_.insert(deadline);
+    if (next_slice(deadline) < next_slice(Deadline::max())) alarm->changed_.notify_one();
+    return {alarm.get(), [alarm, deadline](void*) {
+              const std::lock_guard removing(alarm->mutex_);
+              alarm->deadlines_.erase(alarm->deadlines_.find(deadline));
+            }};
+  }
 
  private:
-  sigset_t before_;
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!is_over_) {
+      auto next = deadlines_.empty() ? Deadline::max() : *deadlines_.begin();
+      if (RunningTime::now() >= next) {
+        has_rung_ = true;
+        ring();
+        next = Deadline::max();
+      }
+      changed_.wait_for(lock, next_slice(next));
+    }
+  }
+
+  const std::shared_ptr<gloo::Context> context_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multiset<Deadline> deadlines_;  // guarded by mutex_
+  bool is_over_ = false;               // guarded by mutex_
+  std::atomic<bool> has_rung_ = false;
+  std::thread thread_;
 };
 
 Milliseconds left_until(Clock::time_point deadline) {
@@ -97,7 +146,7 @@ class GlooTransport : public HostTransport {
  public:
   GlooTransport(std::shared_ptr<Store> store, const Members& members, const GroupOptions& options)
       : rank_(options.rank), size_(options.size), sent_(options.size), received_(options.size) {
-    const BlockSigpipe block;
+    ignore_write_signals();  // Gloo writes to sockets whose other end may be gone
     const std::string address = address_of_this_rank(*store, members, options.interface);
     try {
       auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
@@ -122,7 +171,6 @@ class GlooTransport : public HostTransport {
   const char* name() const override { return "gloo"; }
 
   void run(const Operation& operation, const Call& call) override {
-    const BlockSigpipe block;
     // Ranks whose operations differ must not take each other's bytes: with the signature in the tag they
     // never meet, and the watchdog says why.
     const auto fingerprint = static_cast<std::uint16_t>(std::hash<std::string>{}(call.signature));
@@ -138,7 +186,6 @@ class GlooTransport : public HostTransport {
   }
 
   std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) override {
-    const BlockSigpipe block;
     const auto* first = static_cast<const char*>(data);
     std::vector<char> copy(first, first + bytes);
     auto buffer = context_->createUnboundBuffer(copy.data(), bytes);
@@ -147,7 +194,6 @@ class GlooTransport : public HostTransport {
   }
 
   std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) override {
-    const BlockSigpipe block;
     auto buffer = context_->createUnboundBuffer(data, bytes);
     auto refused = refusal([&] { buffer->recv(from, transfer_slot | received_[from]++); });
     return std::make_unique<GlooTransfer>(*this, std::move(buffer), from, std::move(refused));

@@ -35,9 +35,7 @@ Speaker find_speaker() {
 }  // namespace
 
 int exit_code_of(const std::string& program, const std::function<void(bool is_rank_0)>& body) {
-  // Without the signal, a file that grows above the limit of sizes (ulimit -f) is an error of write(), like a full
-  // disk.
-  std::signal(SIGXFSZ, SIG_IGN);
+  prepare_standard_streams();
   // The errors below begin with the rank, so it must be known before anything can fail.
   const auto [rank, is_first_of_host] = find_speaker();
   const std::string speaker = rank.empty() ? program + ": " : "[rank" + rank + "]: ";
@@ -83,4 +81,5 @@ ProfileOfRun::~ProfileOfRun() {
   } catch (const Error&) {
   }
 }
+
 }  // namespace tandem::distributed

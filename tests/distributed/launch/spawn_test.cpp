@@ -4,6 +4,7 @@
 #include <tandem/distributed/launch/spawn.h>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <support/alone.h>
 #include <support/temporary_folder.h>
@@ -179,6 +180,15 @@ TEST(MultiInit, RefusesWhatIsNoNumberOfProcesses) {
     EXPECT_EQ(outcome.code, 2);
     expect_parts(outcome.err, {std::string("multi_init: ") + processes + ": expected a number of processes"});
   }
+}
+
+// The caller writes to every rank when all have been started. A rank that is gone by then must not end the caller.
+TEST_F(SpawnTest, ARankThatEndsBeforeTheMeetingIsNamed) {
+  alone([&] {
+    pthread_atfork(nullptr, nullptr, [] { raise(SIGKILL); });
+    EXPECT_EQ(error_of([] { spawn(1, [](int) {}); }), "spawn: rank 0 of 1 was killed by SIGKILL");
+    EXPECT_FALSE(has_children());
+  });
 }
 
 }  // namespace
