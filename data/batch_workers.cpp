@@ -1,3 +1,4 @@
+#include <tandem/core/base/deadline.h>
 #include <tandem/data/batch_workers.h>
 
 #include <tandem/core/base/check.h>
@@ -91,8 +92,9 @@ void BatchWorkers::stop() {
   std::unique_lock lock(shared_->mutex);
   shared_->is_stopped = true;
   shared_->has_room.notify_all();
-  const bool have_ended = shared_->has_ended.wait_for(lock, is_stuck_ ? std::chrono::seconds(0) : timeout_,
-                                                      [&] { return shared_->running == 0; });
+  const bool have_ended =
+      wait_until(shared_->has_ended, lock, RunningTime::now() + (is_stuck_ ? std::chrono::seconds(0) : timeout_),
+                 [&] { return shared_->running == 0; });
   lock.unlock();
   for (auto& thread : threads_) {
     // A worker that never comes back from the dataset must not hang the program, which is about to fail anyway.
@@ -105,7 +107,7 @@ Batch BatchWorkers::take() {
   std::unique_lock lock(shared_->mutex);
   const std::int64_t number = shared_->next_to_take;
   auto& place = shared_->place(number);
-  is_stuck_ = !shared_->is_ready.wait_for(lock, timeout_, [&] { return place.is_ready; });
+  is_stuck_ = !wait_until(shared_->is_ready, lock, RunningTime::now() + timeout_, [&] { return place.is_ready; });
   TANDEM_CHECK(!is_stuck_, "batch ", number, " has not arrived for ", timeout_.count(),
                " s; the dataset is stuck in it: check where its files lie, or raise the timeout");
   Shared::Place taken = std::exchange(place, {});

@@ -1,3 +1,4 @@
+#include <tandem/core/base/deadline.h>
 #include <tandem/data/download/archive.h>
 
 #include <tandem/core/base/check.h>
@@ -124,9 +125,9 @@ class Turn {
   explicit Turn(const fs::path& archive) : file_(::open(archive.c_str(), O_RDONLY | O_CLOEXEC)) {
     TANDEM_CHECK(file_ >= 0, "cannot read the archive ", archive.string(), ": ", reason_for(errno));
     constexpr std::chrono::minutes patience{30};
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = RunningTime::now() + patience;
     while (::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-      if (std::chrono::steady_clock::now() > deadline) {
+      if (RunningTime::now() > deadline) {
         ::close(file_);
         detail::fail("another process has been unpacking ", archive.string(), " for ", patience.count(),
                      " minutes; end that process and try again");

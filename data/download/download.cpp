@@ -1,3 +1,4 @@
+#include <tandem/core/base/deadline.h>
 #include <tandem/data/download/download.h>
 
 #include <tandem/core/base/write_all.h>
@@ -38,12 +39,12 @@ class PartFile {
   // Waits while another process holds the lock. That process may finish the download and rename its file to the
   // destination. So the caller looks at the destination again.
   PartFile(const fs::path& path, const DownloadOptions& options) : path_(path), shared_path_(path) {
-    const auto deadline = Clock::now() + options.lock_timeout;
+    const auto deadline = RunningTime::now() + options.lock_timeout;
     bool has_said = false;
     while (!open_alone(options)) {
       if (!has_said && options.report) options.report(path_.string() + ": another process is downloading it, waiting");
       has_said = true;
-      TANDEM_CHECK(Clock::now() < deadline, "download: another process has held ", path_.string(), " for ",
+      TANDEM_CHECK(RunningTime::now() < deadline, "download: another process has held ", path_.string(), " for ",
                    options.lock_timeout.count(), " s; end that process and try again");
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }

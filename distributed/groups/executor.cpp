@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/executor.h>
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ void mark_written(const Operation& operation) {
 }
 
 void await_done(const Work& work, const std::string& what, std::chrono::milliseconds timeout) {
-  using Clock = std::chrono::steady_clock;
+  using Clock = RunningTime;
   const auto until = Clock::now() + timeout;
   while (!work.is_done()) {
     TANDEM_CHECK(Clock::now() < until, not_done_text(what, timeout));

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/failure.h>
 
 #include <chrono>
@@ -18,7 +19,7 @@ std::string report_to_ranks(Store& store, const std::string& failure) {
 }
 
 void await_reason(Store& store, int rank) try {
-  using Clock = std::chrono::steady_clock;
+  using Clock = RunningTime;
   // Chosen: a rank asks the store about the others and reports in less.
   for (const auto deadline = Clock::now() + std::chrono::seconds(2); Clock::now() < deadline;) {
     if (store.check({failure_key}) || store.check({left_key(rank)})) return;

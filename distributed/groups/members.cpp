@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/system/host_identity.h>
 
@@ -18,7 +19,7 @@ std::string key(int rank) { return "member/" + std::to_string(rank); }
 std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
 
 Members meet(Store& store, int rank, int size, Member mine, Store::Timeout timeout) {
-  using Clock = std::chrono::steady_clock;
+  using Clock = RunningTime;
   std::ostringstream text;
   text << mine.rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n';
   text << mine.backend << '\n' << mine.cannot_share;

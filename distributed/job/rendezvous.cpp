@@ -20,7 +20,6 @@ namespace tandem::distributed {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // The rank that serves the store leaves last: another rank may still be reading what this one wrote at its end. A rank
 // that goes on without the group is waited for in vain. Chosen: a rank on an overloaded host leaves within 5 s, and a
@@ -129,7 +128,7 @@ class Meeting {
         place_(meeting_place(environment)),
         store_(std::move(store)),
         timeout_(timeout),
-        deadline_(steady_clock::now() + timeout) {}
+        deadline_(RunningTime::now() + timeout) {}
 
   // Returns a store of which only this attempt uses the keys. `hosts` gets every rank's loopback identity, by rank.
   std::shared_ptr<Store> meet(std::vector<std::string>& hosts) {
@@ -226,7 +225,7 @@ class Meeting {
   }
 
   void check_time(const std::vector<int>& missing) const {
-    TANDEM_CHECK(steady_clock::now() < deadline_, list(missing), " of ", size_, " ",
+    TANDEM_CHECK(RunningTime::now() < deadline_, list(missing), " of ", size_, " ",
                  missing.size() == 1 ? "has" : "have", " not come within ",
                  std::chrono::duration<double>(timeout_).count(), " s to ", place_, ": see whether ",
                  missing.size() == 1 ? "it was" : "they were", " started, with the same ", advice, refused_);
@@ -241,7 +240,7 @@ class Meeting {
   const std::string place_;
   const std::shared_ptr<Store> store_;
   const Store::Timeout timeout_;
-  const steady_clock::time_point deadline_;
+  const Deadline deadline_;
   std::shared_ptr<Store> attempt_;
   std::string refused_;  // the last process that was told another size of the job, as a sentence; empty: none
 };

@@ -1,3 +1,4 @@
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/job/together.h>
@@ -12,7 +13,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = RunningTime;
 constexpr char failed = '!';  // the first character of a failed rank's text
 // The time between two checks whether a rank still lives. Chosen: half the pause of the watchdog's thread, which writes
 // the signs of life.

@@ -5,6 +5,7 @@
 // failure is the cause: its exit code is the job's, unless a whole node left or fell silent.
 #pragma once
 
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/launch_options.h>
 
@@ -18,7 +19,7 @@ namespace tandem::distributed {
 // Decides what all nodes do next. One node of the job runs it, on one thread.
 class Coordinator {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Deadline;
 
   Coordinator(const LaunchOptions& options, Time now);
 

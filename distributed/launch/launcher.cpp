@@ -18,9 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -168,7 +166,7 @@ int Node::run() {
   }
   status_.stopped_by = stopped_by_;
   // The reader of stdout or stderr may be stopped for ever. Chosen: a reader that runs takes the rest within 2 s.
-  const auto deadline = steady_clock::now() + std::chrono::seconds(2);
+  const auto deadline = RunningTime::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   if (!out_.failure().empty()) {
     say("what the ranks printed could not be written to standard output: " + out_.failure());
@@ -183,8 +181,8 @@ void Node::leave() {
   status_.state = State::left;
   rendezvous_->report(status_);
   // Chosen: after silence_allowed every other node has left or counts as lost; 5 s more for the exchange of that.
-  const auto deadline = steady_clock::now() + options_.silence_allowed + std::chrono::seconds(5);
-  while (!rendezvous_->is_released() && steady_clock::now() < deadline) {
+  const auto deadline = RunningTime::now() + options_.silence_allowed + std::chrono::seconds(5);
+  while (!rendezvous_->is_released() && RunningTime::now() < deadline) {
     pollfd signal{signals_.fd(), POLLIN, 0};
     ::poll(&signal, 1, static_cast<int>(std::min<std::int64_t>(options_.monitor_interval.count(), 100)));
     const auto signals = signals_.take();
@@ -272,12 +270,9 @@ void Node::poll_once() {
   for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
 
   // Events end the wait. Chosen: once a second without any, because warn_once looks at a count that makes no event.
-  auto next = steady_clock::now() + std::chrono::seconds(1);
+  auto next = RunningTime::now() + std::chrono::seconds(1);
   if (group_) next = std::min(next, group_->next());
-  if (::poll(watched.data(), watched.size(), poll_timeout(next)) < 0) {
-    TANDEM_CHECK(errno == EINTR, "launcher: cannot wait: ", std::strerror(errno));
-    return;
-  }
+  poll_until(watched.data(), watched.size(), next);
   auto event = watched.begin() + 2;
   for (auto* writer : writers) {
     if ((event++)->revents) writer->write_some();

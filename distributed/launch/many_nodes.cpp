@@ -21,7 +21,6 @@
 namespace tandem::distributed {
 namespace {
 
-using std::chrono::steady_clock;
 using State = NodeStatus::State;
 using Action = JobAssignment::Action;
 
@@ -110,7 +109,7 @@ class ManyNodes final : public NodeRendezvous {
   // The last status of another node as it is in the store, and when it changed.
   struct Heard {
     std::string text;
-    steady_clock::time_point when;
+    Deadline when;
   };
   std::map<int, Heard> heard_;
 
@@ -146,17 +145,17 @@ void ManyNodes::serve_if_ours() {
 void ManyNodes::run() {
   try {
     connect();
-    auto next = steady_clock::now();
+    auto next = RunningTime::now();
     for (;;) {
       NodeStatus status;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait_until(lock, next, [this] { return is_over_ || is_news_; });
+        wait_until(changed_, lock, next, [this] { return is_over_ || is_news_; });
         if (is_over_) return;
         is_news_ = false;
         status = status_;
       }
-      next = steady_clock::now() + options_.monitor_interval;
+      next = RunningTime::now() + options_.monitor_interval;
       exchange(status);
     }
   } catch (const std::exception& error) {
@@ -177,15 +176,15 @@ void ManyNodes::run() {
 void ManyNodes::connect() {
   // The node that serves the store may start much later, and this launcher may be stopped until then. Chosen: one try
   // lasts 1 s at most, so that a stop is noticed within that time.
-  const auto deadline = steady_clock::now() + options_.join_timeout;
+  const auto deadline = RunningTime::now() + options_.join_timeout;
   const auto name = endpoint_name(options_.master_addr, options_.master_port);
   for (bool is_reachable = false; !is_reachable && !is_over();) {
     try {
       connect_to(options_.master_addr, options_.master_port,
-                 std::min(deadline, steady_clock::now() + std::chrono::seconds(1)));
+                 std::min(deadline, RunningTime::now() + std::chrono::seconds(1)));
       is_reachable = true;
     } catch (const CannotConnect& error) {
-      TANDEM_CHECK(steady_clock::now() < deadline, "waited ",
+      TANDEM_CHECK(RunningTime::now() < deadline, "waited ",
                    std::chrono::duration<double>(options_.join_timeout).count(), " s for the node that serves ", name,
                    " in vain: see whether tandemrun runs there, whether this is its address (--master-addr and "
                    "--master-port, or --rdzv-endpoint), and whether a firewall lets this port through. The last try: ",
@@ -225,7 +224,7 @@ void ManyNodes::exchange(const NodeStatus& status) try {
 }
 
 bool ManyNodes::decide() {
-  const auto now = steady_clock::now();
+  const auto now = RunningTime::now();
   if (!coordinator_) coordinator_ = std::make_unique<Coordinator>(options_, now);
   const auto count = static_cast<int>(store_->add("nodes", 0));
   std::vector<NodeStatus> nodes;

@@ -32,7 +32,6 @@
 namespace tandem::distributed {
 namespace {
 
-using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
 constexpr auto grace = std::chrono::seconds(5);  // as in LaunchOptions
@@ -154,7 +153,7 @@ Family::Family(int processes, const std::function<void(int)>& f) : processes_(pr
 Family::~Family() {
   is_stopping_ = true;
   send(SIGKILL);
-  while (is_any_running()) wait_until(steady_clock::now() + settling);
+  while (is_any_running()) wait_until(RunningTime::now() + settling);
 }
 
 void Family::start(int rank, const std::function<void(int)>& f) {
@@ -224,20 +223,20 @@ void Family::wait_until(Deadline deadline) {
   // A rank that ends closes its pipe. But a process that the rank left behind may keep the pipe open, so reap() must
   // look from time to time (chosen: every 50 ms). And the pipe may be closed a moment before waitpid() sees the end.
   // The pause of 1 ms keeps the callers' loops from spinning until then.
-  const auto most = std::min<Deadline>(deadline, steady_clock::now() + std::chrono::milliseconds(50));
-  if (::poll(ends.data(), ends.size(), poll_timeout(most)) > 0) usleep(1000);
+  const auto most = std::min<Deadline>(deadline, RunningTime::now() + std::chrono::milliseconds(50));
+  if (poll_until(ends.data(), ends.size(), most)) usleep(1000);
   reap();
 }
 
 void Family::join() {
   while (is_any_running() && failures_.empty()) wait_until(Deadline::max());
   if (failures_.empty()) return;
-  for (const auto end = steady_clock::now() + settling; is_any_running() && steady_clock::now() < end;) {
+  for (const auto end = RunningTime::now() + settling; is_any_running() && RunningTime::now() < end;) {
     wait_until(end);
   }
   is_stopping_ = true;
   send(SIGTERM);
-  for (const auto end = steady_clock::now() + grace; is_any_running() && steady_clock::now() < end;) {
+  for (const auto end = RunningTime::now() + grace; is_any_running() && RunningTime::now() < end;) {
     wait_until(end);
   }
   send(SIGKILL);

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/launch/worker_group.h>
 #include <tandem/distributed/system/cores.h>
 
@@ -18,8 +19,6 @@ extern char** environ;
 
 namespace tandem::distributed {
 namespace {
-
-using std::chrono::steady_clock;
 
 FileDescriptor open_file(const std::string& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
@@ -192,14 +191,14 @@ void WorkerGroup::notice_ends() {
     // Ranks that fail together should all report it before the launcher tells them to stop. Chosen: 200 ms is long for
     // failures with one cause (an error that all ranks meet, a lost connection that all peers notice) and short for a
     // user.
-    stop_at_ = steady_clock::now() + std::chrono::milliseconds(200);
+    stop_at_ = RunningTime::now() + std::chrono::milliseconds(200);
   }
 }
 
 void WorkerGroup::stop(int signal) {
   is_stopping_ = true;
   stop_at_ = Time::max();
-  kill_at_ = std::min(kill_at_, steady_clock::now() + options_.grace);
+  kill_at_ = std::min(kill_at_, RunningTime::now() + options_.grace);
   send(signal, true);
 }
 
@@ -213,12 +212,12 @@ void WorkerGroup::kill_running() {
   }
   is_stopping_ = true;
   has_killed_ = true;
-  kill_at_ = steady_clock::now() + patience;
+  kill_at_ = RunningTime::now() + patience;
   send(SIGKILL, true);
 }
 
 void WorkerGroup::act_on_time() {
-  const auto now = steady_clock::now();
+  const auto now = RunningTime::now();
   if (now >= stop_at_) stop(SIGTERM);
   if (now < kill_at_) return;
   for (const auto& worker : workers_) {
@@ -239,14 +238,13 @@ void WorkerGroup::send(int signal, bool only_running) {
 void WorkerGroup::drain() {
   // The pipes hold what the ranks printed last. A process that left its Unix process group could keep a pipe open for
   // ever, so the wait for the streams' ends has a limit. Chosen: 1 s is far more than reading full pipes takes.
-  const auto deadline = steady_clock::now() + std::chrono::seconds(1);
+  const auto deadline = RunningTime::now() + std::chrono::seconds(1);
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
       while (stream->is_open()) {
         pollfd ready{stream->fd(), POLLIN, 0};
-        const int n = ::poll(&ready, 1, poll_timeout(deadline));
-        if (n == 0) break;
-        if (n > 0) stream->read_some();
+        if (!poll_until(&ready, 1, deadline)) break;
+        stream->read_some();
         if (stream->console() && stream->console()->is_full())
           (stream->console() == &out_ ? out_ : err_).flush(deadline);
       }

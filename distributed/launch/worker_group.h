@@ -1,6 +1,7 @@
 // WorkerGroup: the ranks of one node in one generation, from their start until all their output has been read.
 #pragma once
 
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/launch/log_folder.h>
 #include <tandem/distributed/launch/worker_failure.h>
@@ -8,7 +9,6 @@
 #include <tandem/distributed/launch/worker_process.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ namespace tandem::distributed {
 // Only the thread that constructs the group may use it: the kernel kills the processes when that thread ends.
 class WorkerGroup {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Deadline;
 
   // What the processes are told, and which ranks they are.
   struct Share {

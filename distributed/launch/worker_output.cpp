@@ -30,9 +30,8 @@ void OutputQueue::write_some() {
 void OutputQueue::flush(Deadline deadline) {
   while (has_waiting()) {
     pollfd ready{fd_, POLLOUT, 0};
-    const int n = ::poll(&ready, 1, poll_timeout(deadline));
-    if (n == 0 || (n < 0 && errno != EINTR)) return;
-    if (n > 0) write_some();
+    if (!poll_until(&ready, 1, deadline)) return;
+    write_some();
   }
 }
 

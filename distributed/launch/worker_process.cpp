@@ -168,7 +168,7 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::
   }
   TANDEM_CHECK(pid > 0, "launcher: cannot start a process: ", std::strerror(errno));
   status_of_child.close();
-  if (!wait_readable(status, std::chrono::steady_clock::now() + time)) {
+  if (!wait_readable(status, RunningTime::now() + time)) {
     // The process has not become the leader of its Unix process group for certain.
     kill(pid, SIGKILL);
     reap_soon(pid);

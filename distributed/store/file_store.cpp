@@ -22,7 +22,6 @@ namespace tandem::distributed {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr char deleted_mark = '-';
 constexpr const char* moved_mark = "-tandem/moved";
@@ -62,7 +61,7 @@ std::string record_of(const std::string& key, const std::string& value) {
 class Pause {
  public:
   void sleep(Deadline deadline) {
-    std::this_thread::sleep_until(std::min(deadline, steady_clock::now() + length_));
+    std::this_thread::sleep_for(std::min<RunningTime::duration>(next_slice(deadline), length_));
     length_ = std::min(length_ * 2, milliseconds(20));
   }
 
@@ -73,7 +72,7 @@ class Pause {
 }  // namespace
 
 FileStore::FileStore(const Options& options) : options_(options) {
-  const auto deadline = steady_clock::now() + options_.timeout;
+  const auto deadline = RunningTime::now() + options_.timeout;
   for (;;) {
     open();
     lock(LOCK_SH, deadline);
@@ -116,7 +115,7 @@ void FileStore::lock(int operation, Deadline deadline) const {
   for (Pause pause; flock(file_.get(), operation | LOCK_NB) != 0; pause.sleep(deadline)) {
     TANDEM_CHECK(errno == EWOULDBLOCK || errno == EINTR, "store: cannot lock the file ", options_.path, ": ",
                  std::strerror(errno), " (a file system without locks? choose another folder)");
-    TANDEM_CHECK(steady_clock::now() < deadline, "store: another process keeps the file ", options_.path,
+    TANDEM_CHECK(RunningTime::now() < deadline, "store: another process keeps the file ", options_.path,
                  " locked: it may be stopped");
   }
 }
@@ -264,16 +263,16 @@ auto FileStore::locked(int operation, Deadline deadline, Change&& change) {
 }
 
 void FileStore::set(const std::string& key, const std::string& value) {
-  locked(LOCK_EX, steady_clock::now() + timeout(), [&] { write(file_key(key), value); });
+  locked(LOCK_EX, RunningTime::now() + timeout(), [&] { write(file_key(key), value); });
 }
 
 std::string FileStore::get(const std::string& key) {
   wait({key});
-  return locked(LOCK_SH, steady_clock::now() + timeout(), [&] { return table_.get(file_key(key)); });
+  return locked(LOCK_SH, RunningTime::now() + timeout(), [&] { return table_.get(file_key(key)); });
 }
 
 std::int64_t FileStore::add(const std::string& key, std::int64_t delta) {
-  return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
+  return locked(LOCK_EX, RunningTime::now() + timeout(), [&] {
     const auto sum = table_.add(file_key(key), delta);
     write(file_key(key), std::to_string(sum));
     return sum;
@@ -281,11 +280,11 @@ std::int64_t FileStore::add(const std::string& key, std::int64_t delta) {
 }
 
 void FileStore::append(const std::string& key, const std::string& value) {
-  locked(LOCK_EX, steady_clock::now() + timeout(), [&] { write(file_key(key), table_.get(file_key(key)) + value); });
+  locked(LOCK_EX, RunningTime::now() + timeout(), [&] { write(file_key(key), table_.get(file_key(key)) + value); });
 }
 
 std::string FileStore::compare_set(const std::string& key, const std::string& expected, const std::string& desired) {
-  return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
+  return locked(LOCK_EX, RunningTime::now() + timeout(), [&] {
     bool changed = false;
     const auto result = table_.compare_set(file_key(key), expected, desired, changed);
     if (changed) write(file_key(key), desired);
@@ -294,7 +293,7 @@ std::string FileStore::compare_set(const std::string& key, const std::string& ex
 }
 
 bool FileStore::delete_key(const std::string& key) {
-  return locked(LOCK_EX, steady_clock::now() + timeout(), [&] {
+  return locked(LOCK_EX, RunningTime::now() + timeout(), [&] {
     const auto name = file_key(key);
     const bool was_there = table_.contains(name);
     if (was_there) write(deleted_mark + name, "");
@@ -303,15 +302,15 @@ bool FileStore::delete_key(const std::string& key) {
 }
 
 bool FileStore::check(const std::vector<std::string>& keys) {
-  return locked(LOCK_SH, steady_clock::now() + timeout(), [&] {
+  return locked(LOCK_SH, RunningTime::now() + timeout(), [&] {
     return std::all_of(keys.begin(), keys.end(), [&](const auto& key) { return table_.contains(file_key(key)); });
   });
 }
 
 void FileStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
-  const auto deadline = steady_clock::now() + timeout;
+  const auto deadline = RunningTime::now() + timeout;
   for (Pause pause; !check(keys); pause.sleep(deadline)) {
-    if (steady_clock::now() < deadline) continue;
+    if (RunningTime::now() < deadline) continue;
     std::string missing;
     for (const auto& key : keys) {
       if (!check({key})) missing += (missing.empty() ? "\"" : ", \"") + key + "\"";

@@ -68,7 +68,7 @@ void StoreSession::receive(std::vector<char>& chunk, const std::function<void(Re
   const auto n = ::recv(fd(), chunk.data(), chunk.size(), 0);
   TANDEM_CHECK(n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)), "connection closed");
   if (n < 0) return;
-  last_heard_ = std::chrono::steady_clock::now();
+  last_heard_ = RunningTime::now();
   received_.append(chunk.data(), static_cast<std::size_t>(n));
   std::size_t used = 0;
   try {

@@ -53,8 +53,8 @@ class StoreSession {
   std::size_t& all_memory_;
   std::size_t counted_ = 0;
   const Deadline greeting_deadline_;
-  Deadline last_heard_ = std::chrono::steady_clock::now();  // when the client sent something last
-  bool is_valid_ = false;                                   // the client has sent the magic number
+  Deadline last_heard_ = RunningTime::now();  // when the client sent something last
+  bool is_valid_ = false;                     // the client has sent the magic number
   bool is_trusted_ = false;  // the client has proved that it knows the token, or the server asks for none
   bool was_refused_ = false;
   bool is_over_ = false;  // the next receive() throws

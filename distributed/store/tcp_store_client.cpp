@@ -16,7 +16,6 @@ namespace tandem::distributed {
 
 using protocol::Message;
 using protocol::Query;
-using std::chrono::steady_clock;
 
 namespace {
 
@@ -53,7 +52,7 @@ std::string quoted(const std::vector<std::string>& keys) {
   return text;
 }
 
-std::string in_seconds(steady_clock::duration duration) {
+std::string in_seconds(RunningTime::duration duration) {
   return fmt::format("{:.1f} s", std::chrono::duration<double>(duration).count());
 }
 
@@ -78,7 +77,7 @@ class TcpStore::Connection {
     const std::lock_guard lock(mutex_);
     TANDEM_CHECK(socket_.is_open(), name_, ": ", what, ": the connection was lost earlier");
     try {
-      const auto deadline = steady_clock::now() + options_.timeout;
+      const auto deadline = RunningTime::now() + options_.timeout;
       send_all(socket_, message.bytes(), deadline);
       return read(deadline);
     } catch (const Error& error) {
@@ -130,7 +129,7 @@ class TcpStore::Connection {
 };
 
 void TcpStore::Connection::join() {
-  const auto deadline = steady_clock::now() + options_.timeout;
+  const auto deadline = RunningTime::now() + options_.timeout;
   // A server that is just starting or ending may drop a connection, so a second try makes sense. A server that drops
   // every connection speaks another protocol or wants another token, and a longer wait would only hide that. Chosen:
   // 3 s is long for a start or an end, and short for a user.
@@ -139,12 +138,12 @@ void TcpStore::Connection::join() {
   for (;;) {
     socket_ = connect_to(options_.host, options_.port, deadline);
     try {
-      shake_hands(std::min(deadline, steady_clock::now() + patience));
+      shake_hands(std::min(deadline, RunningTime::now() + patience));
       return;
     } catch (const Error& error) {
       socket_.close();
       constexpr auto pause = std::chrono::milliseconds(100);
-      const auto now = steady_clock::now();
+      const auto now = RunningTime::now();
       give_up = std::min(give_up, now + patience);
       TANDEM_CHECK(now + pause < std::min(give_up, deadline), name_,
                    ": connected, but it does not answer as a store: ", error.what(),
@@ -194,7 +193,7 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Deadl
     constexpr auto stop = static_cast<std::uint8_t>(protocol::WaitReply::stop);
     constexpr auto canceled = static_cast<std::uint8_t>(protocol::WaitReply::canceled);
     if (wait_readable(socket_, end)) {
-      const auto reply = receive<std::uint8_t>(steady_clock::now() + options_.timeout);
+      const auto reply = receive<std::uint8_t>(RunningTime::now() + options_.timeout);
       TANDEM_CHECK(reply == stop, "unexpected reply ", int{reply});
       return true;
     }
@@ -202,7 +201,7 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Deadl
     // may also have sent that reply just now; then the wait has succeeded after all. Chosen: a server that does not
     // answer within 10 s is not there.
     const auto deadline =
-        std::max(patience, steady_clock::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10)));
+        std::max(patience, RunningTime::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10)));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
     const auto first = receive<std::uint8_t>(deadline);
     if (first == stop) {
@@ -215,7 +214,7 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Deadl
 }
 
 void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout timeout) {
-  const auto start = steady_clock::now();
+  const auto start = RunningTime::now();
   const Deadline end = start + timeout;
   // Other threads need the connection meanwhile, above all the watchdog of a group, so a long wait is several short
   // ones. The pause between them lets the others in, because a mutex is not fair. Chosen: the turn is short beside the
@@ -223,8 +222,8 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
   constexpr auto turn = std::chrono::milliseconds(250), pause = std::chrono::milliseconds(1);
   const Message query = keys_query(Query::wait, keys);
   for (;;) {
-    if (await(query, "wait", std::min<Deadline>(end, steady_clock::now() + turn), end)) return;
-    if (steady_clock::now() >= end) break;
+    if (await(query, "wait", std::min<Deadline>(end, RunningTime::now() + turn), end)) return;
+    if (RunningTime::now() >= end) break;
     std::this_thread::sleep_for(pause);
   }
 
@@ -236,7 +235,7 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
     });
     if (!ready) missing.push_back(keys[i]);
   }
-  const auto waited = in_seconds(steady_clock::now() - start);
+  const auto waited = in_seconds(RunningTime::now() - start);
   TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys), "; they arrived only after that");
   detail::fail(name_, ": waited ", waited, ", nobody set ", quoted(missing),
                missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(), " of ",
@@ -346,10 +345,10 @@ void TcpStore::queue_push(const std::string& queue, const std::string& item) {
 }
 
 std::string TcpStore::queue_pop(const std::string& queue) {
-  const auto end = steady_clock::now() + timeout();
+  const auto end = RunningTime::now() + timeout();
   const auto message = Message().query(Query::queue_pop).text(user_key(queue));
   for (;;) {
-    const auto left = std::chrono::ceil<Timeout>(end - steady_clock::now());
+    const auto left = std::chrono::ceil<Timeout>(end - RunningTime::now());
     connection_->wait({queue}, std::max(left, Timeout(0)));
     // Another client may have popped the item after the wait.
     const auto item = connection_->exchange(message, "queue_pop", [&](Deadline deadline) {
@@ -367,7 +366,7 @@ std::int64_t TcpStore::queue_length(const std::string& queue) {
 
 void TcpStore::barrier(const std::string& key, int world_size) {
   const auto message = Message().query(Query::barrier).text(user_key(key)).i64(world_size);
-  const auto end = steady_clock::now() + timeout();
+  const auto end = RunningTime::now() + timeout();
   TANDEM_CHECK(connection_->await(message, "barrier", end, end), "store: not all ", world_size,
                " clients have come to barrier \"", key, "\" within ", in_seconds(timeout()));
 }

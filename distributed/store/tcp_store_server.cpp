@@ -23,7 +23,6 @@ namespace tandem::distributed {
 namespace {
 
 using protocol::Message;
-using std::chrono::steady_clock;
 
 // A stranger is a client that has not greeted yet. Ranks that start together are strangers for some milliseconds.
 // Chosen: more than 512 ranks hardly connect within that time. A rank that is dropped tries again.
@@ -108,7 +107,7 @@ void TcpStoreServer::Loop::run() {
   std::vector<pollfd> watched;
   std::vector<ClientId> ids;
   for (;;) {
-    const auto now = steady_clock::now();
+    const auto now = RunningTime::now();
     auto next = Deadline::max();
     watched.assign({{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
     if (accept_again_ > now) {
@@ -122,10 +121,10 @@ void TcpStoreServer::Loop::run() {
       ids.push_back(id);
     }
     if (!strangers_.empty()) next = std::min(next, clients_.at(*strangers_.begin()).greeting_deadline());
-    if (::poll(watched.data(), watched.size(), next == Deadline::max() ? -1 : poll_timeout(next)) < 0) continue;
+    poll_until(watched.data(), watched.size(), next);
     if (watched[0].revents) return;
     if (watched[1].revents) accept_clients();
-    while (!strangers_.empty() && clients_.at(*strangers_.begin()).greeting_deadline() <= steady_clock::now()) {
+    while (!strangers_.empty() && clients_.at(*strangers_.begin()).greeting_deadline() <= RunningTime::now()) {
       drop(*strangers_.begin());
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -146,7 +145,7 @@ void TcpStoreServer::Loop::accept_clients() {
       // No file descriptor or memory is left. If nobody can make room, try again after a pause: the listener stays
       // readable, and poll would return at once again and again.
       if (!make_room()) {
-        accept_again_ = steady_clock::now() + std::chrono::milliseconds(100);
+        accept_again_ = RunningTime::now() + std::chrono::milliseconds(100);
         return;
       }
       continue;
@@ -154,7 +153,7 @@ void TcpStoreServer::Loop::accept_clients() {
     if (strangers_.size() >= max_strangers) drop_a_stranger();
     if (clients_.size() >= max_clients_ && !make_room()) continue;  // `socket` closes the connection
     const auto id = next_id_++;
-    clients_.try_emplace(id, std::move(socket), token_, memory_, steady_clock::now() + greeting_time_);
+    clients_.try_emplace(id, std::move(socket), token_, memory_, RunningTime::now() + greeting_time_);
     strangers_.insert(id);
   }
 }
@@ -190,7 +189,7 @@ bool TcpStoreServer::Loop::drop_a_stranger() {
 
 bool TcpStoreServer::Loop::drop_an_idle_client() {
   if (!token_.empty()) return false;
-  auto longest = steady_clock::now() - idle_time_;
+  auto longest = RunningTime::now() - idle_time_;
   auto found = clients_.end();
   for (auto client = clients_.begin(); client != clients_.end(); ++client) {
     if (client->second.last_heard() > longest || service_.is_waiting(client->first)) continue;

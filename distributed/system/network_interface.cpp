@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/system/host_address.h>
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/network_interface.h>
@@ -111,7 +112,7 @@ std::string reachable_address(const std::string& on_the_way) {
   if (is_ours(on_the_way)) return on_the_way;
   // Chosen: the resolver may give up the first of its name servers (after 5 s, resolv.conf(5)) and ask the second.
   std::string reason;
-  const auto found = resolve(host_name(), 0, std::chrono::steady_clock::now() + std::chrono::seconds(10), reason);
+  const auto found = resolve(host_name(), 0, RunningTime::now() + std::chrono::seconds(10), reason);
   for (const addrinfo* i = found.get(); i != nullptr; i = i->ai_next) {
     const std::string text = text_of(bytes_of(i->ai_addr));
     if (is_ours(text)) return text;

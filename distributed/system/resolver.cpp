@@ -79,7 +79,7 @@ Addresses resolve(const std::string& host, int port, Deadline deadline, std::str
     }).detach();
     all.open[key] = question;
   }
-  if (!all.answered.wait_until(lock, deadline, [&] { return question->is_answered; })) {
+  if (!wait_until(all.answered, lock, deadline, [&] { return question->is_answered; })) {
     reason = "the resolver (DNS) has not answered in time";
     return nullptr;
   }

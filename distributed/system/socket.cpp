@@ -7,13 +7,11 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -22,7 +20,6 @@ namespace tandem::distributed {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 FileDescriptor open_socket(int family) {
   return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -72,11 +69,9 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
     failure = errno;
     if (failure == EINPROGRESS) {
       pollfd waiting{socket.get(), POLLOUT, 0};
-      while ((failure = ::poll(&waiting, 1, poll_timeout(deadline)) < 0 ? errno : 0) == EINTR) {
-      }
-      if (failure == 0 && waiting.revents == 0) failure = ETIMEDOUT;
       socklen_t size = sizeof failure;
-      if (failure == 0) getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+      if (!poll_until(&waiting, 1, deadline)) failure = ETIMEDOUT;
+      else getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
     }
   }
   // The kernel may pick the very port that is to be connected to as the local port. Then the socket is connected to
@@ -143,7 +138,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
   }
   std::string reason;
   // Chosen: the resolver asks three name servers in vain within 30 s (resolv.conf(5)).
-  const auto addresses = resolve(host, port, steady_clock::now() + std::chrono::seconds(30), reason);
+  const auto addresses = resolve(host, port, RunningTime::now() + std::chrono::seconds(30), reason);
   for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
     auto socket = try_listen(a->ai_addr, a->ai_addrlen);
     if (socket.is_open()) return socket;
@@ -175,7 +170,7 @@ std::string local_address(const FileDescriptor& socket) {
 }
 
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) {
-  const auto start = steady_clock::now();
+  const auto start = RunningTime::now();
   // Ranks that start together should not all try again at the same moment. So each pause is drawn at random, between
   // half of its length and all of it. Chosen: the first pause, 10 ms, is short beside the start of a process; the
   // longest, 1 s, costs a server that comes late little.
@@ -187,33 +182,33 @@ FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) 
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
       // An address that never answers must not use up the time of the addresses after it. Chosen: within 10 s, TCP
       // repeats a lost request to connect at least three times (after 1, 3 and 7 s; RFC 6298).
-      auto socket = try_connect(*a, std::min(deadline, steady_clock::now() + std::chrono::seconds(10)), reason);
+      auto socket = try_connect(*a, std::min(deadline, RunningTime::now() + std::chrono::seconds(10)), reason);
       if (socket.is_open()) return socket;
     }
-    const auto now = steady_clock::now();
+    const auto now = RunningTime::now();
     if (now >= deadline) {
       throw CannotConnect(fmt::format("cannot connect to {} (tried for {:.1f} s): {}", endpoint_name(host, port),
                                       std::chrono::duration<double>(now - start).count(), reason));
     }
     const auto drawn = pause / 2 + milliseconds(random() % (pause.count() / 2 + 1));
-    std::this_thread::sleep_until(std::min(deadline, now + drawn));
+    std::this_thread::sleep_for(std::min<RunningTime::duration>(deadline - now, drawn));
     pause = std::min(pause * 2, milliseconds(1000));
   }
 }
 
-int poll_timeout(Deadline deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+bool poll_until(pollfd* files, std::size_t count, Deadline deadline) {
+  for (;;) {
+    const auto slice = next_slice(deadline);
+    const int ready = ::poll(files, count, static_cast<int>(std::chrono::ceil<milliseconds>(slice).count()));
+    if (ready > 0) return true;
+    if (RunningTime::now() >= deadline) return false;
+    if (ready < 0 && errno != EINTR) std::this_thread::sleep_for(slice);  // no memory is left
+  }
 }
 
 bool wait_readable(const FileDescriptor& socket, Deadline deadline) {
   pollfd waiting{socket.get(), POLLIN, 0};
-  for (;;) {
-    const int ready = ::poll(&waiting, 1, poll_timeout(deadline));
-    if (ready > 0) return true;
-    if (ready == 0) return false;
-    TANDEM_CHECK(errno == EINTR, "cannot wait for a socket: ", std::strerror(errno));
-  }
+  return poll_until(&waiting, 1, deadline);
 }
 
 void send_all(const FileDescriptor& socket, const std::string& bytes, Deadline deadline) {
@@ -224,8 +219,7 @@ void send_all(const FileDescriptor& socket, const std::string& bytes, Deadline d
       sent += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
       pollfd waiting{socket.get(), POLLOUT, 0};
-      const int ready = ::poll(&waiting, 1, poll_timeout(deadline));
-      TANDEM_CHECK(ready != 0, "no answer in time");
+      TANDEM_CHECK(poll_until(&waiting, 1, deadline), "no answer in time");
     } else {
       TANDEM_CHECK(errno == EINTR, "connection lost: ", std::strerror(errno));
     }

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 
-#include <chrono>
+#include <poll.h>
+
 #include <cstddef>
 #include <string>
 #include <utility>
 
 namespace tandem::distributed {
-
-using Deadline = std::chrono::steady_clock::time_point;
 
 // Owns an open file, a socket or one end of a pipe, and closes it.
 class FileDescriptor {
@@ -52,8 +52,8 @@ struct CannotConnect : Error {
 // what that means. Who knows what should listen there adds what to look at.
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline);
 
-// The milliseconds until the deadline, as poll(2) takes them: rounded up, never negative.
-int poll_timeout(Deadline deadline);
+// Waits with poll(2) until one of `count` files is ready. Returns false if the deadline comes first.
+bool poll_until(pollfd* files, std::size_t count, Deadline deadline);
 // Waits until there is something to read; the end of the stream counts, too. Returns false if the deadline comes first.
 bool wait_readable(const FileDescriptor& socket, Deadline deadline);
 // Both functions throw an Error if the deadline comes first or the peer has closed the connection.

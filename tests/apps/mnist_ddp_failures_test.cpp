@@ -195,5 +195,6 @@ TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
   expect_parts(outcome.err, {"can't write the metrics file " + pipe, "the training goes on without it"});
   EXPECT_TRUE(fs::exists(net));
 }
+
 }  // namespace
 }  // namespace tandem

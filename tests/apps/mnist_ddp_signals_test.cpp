@@ -186,5 +186,26 @@ TEST_F(MnistDdpSignals, AccumulationIsTheLargeBatchAlsoWhereTheLastOneIsShort) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(parts[i], large[i], 2e-6) << "step " << i;
 }
 
+// Ctrl-Z and fg: the pause is longer than --timeout, which no rank has used up.
+TEST_F(MnistDdpSignals, APauseLongerThanTheTimeoutEndsNothing) {
+  for (const std::string backend : {"shm", "gloo"}) {
+    RunningProcess running(job(2, {"--timeout", "2", "--backend", backend, "--metrics", path(backend), "--log-every",
+                                   "1", "--checkpoint", path("c-" + backend)}),
+                           {{"OMP_NUM_THREADS", "1"}});
+    const auto size = [&] { return fs::exists(folder / backend) ? fs::file_size(folder / backend) : 0; };
+    for (int i = 0; i < 2; ++i) {
+      const auto before = size();
+      ASSERT_TRUE(eventually([&] { return size() > before; })) << running.err();
+      running.send(SIGTSTP);
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      running.send(SIGCONT);
+    }
+    const auto before = size();
+    ASSERT_TRUE(eventually([&] { return size() > before + 10000; })) << running.err();
+    running.send(SIGUSR1);
+    EXPECT_EQ(running.finish(), 0) << running.err();
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -1,5 +1,6 @@
 // The JSON that launchers leave in the store (statuses and the assignment), and the error files of ranks. The input is
 // taken for each of them.
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/launch/coordinator.h>
 #include <tandem/distributed/launch/node_messages.h>
 
@@ -29,7 +30,7 @@ void coordinate(const NodeStatus& other) {
   mine.serves_store = true;
   NodeStatus another = other;
   another.id = 1;  // as it stands in its key
-  auto now = std::chrono::steady_clock::now();
+  auto now = tandem::RunningTime::now();
   Coordinator coordinator(options, now);
   for (int i = 0; i < 4; ++i) {
     now += std::chrono::minutes(30);

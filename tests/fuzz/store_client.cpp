@@ -24,7 +24,7 @@ enum Mode : std::uint8_t { raw, raw_with_token, greets, greets_without_proof, gr
 
 // Answers the greeting of one client as a right server does, and then sends `bytes`, whatever the client asks.
 void serve(const FileDescriptor& listener, Mode mode, std::string_view bytes) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = tandem::RunningTime::now() + std::chrono::seconds(10);
   if (!wait_readable(listener, deadline)) std::abort();
   const FileDescriptor client(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   fuzz::expect_at_most_an_error([&] {

@@ -33,9 +33,7 @@ class RawClient {
   }
 
  private:
-  static distributed::Deadline in(int milliseconds) {
-    return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  }
+  static Deadline in(int milliseconds) { return RunningTime::now() + std::chrono::milliseconds(milliseconds); }
 
   distributed::FileDescriptor socket_;
 };

@@ -112,7 +112,7 @@ FileDescriptor call(const sockaddr_un& address, socklen_t length, const Member& 
   while (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     const int reason = errno;
     // The queue of the listener is full.
-    const bool again = (reason == EAGAIN || reason == EINTR) && std::chrono::steady_clock::now() < deadline;
+    const bool again = (reason == EAGAIN || reason == EINTR) && RunningTime::now() < deadline;
     TANDEM_CHECK(again, "shared memory: could not reach ", peer.name(), ": ", std::strerror(reason));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -176,10 +176,7 @@ class Exchange {
     for (auto late = missing_ranks(); !late.empty(); late = missing_ranks()) {
       std::vector<pollfd> waiting{{listener_.get(), POLLIN, 0}};
       for (const auto& caller : callers) waiting.push_back({caller.get(), POLLIN, 0});
-      const int ready = poll(waiting.data(), waiting.size(), poll_timeout(deadline_));
-      TANDEM_CHECK(ready >= 0 || errno == EINTR, "shared memory: could not wait for peers: ", std::strerror(errno));
-      if (ready < 0) continue;
-      const bool in_time = ready > 0 && std::chrono::steady_clock::now() < deadline_;
+      const bool in_time = poll_until(waiting.data(), waiting.size(), deadline_) && RunningTime::now() < deadline_;
       TANDEM_CHECK(in_time, "shared memory: did not come to ", members_[rank_].name(),
                    " in time: ", names_of(members_, late));
       std::vector<FileDescriptor> silent;

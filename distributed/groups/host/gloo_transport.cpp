@@ -18,15 +18,17 @@
 #include <cstring>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <system_error>
+#include <thread>
 
 namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
 using Milliseconds = std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 // Up to this many bytes from all peers together, every rank sends its array to every other and reduces them
 // itself: one message each way instead of the ring's 2 (size - 1) rounds. Measured with two processes on two
@@ -124,14 +126,6 @@ class Alarm {
   std::thread thread_;
 };
 
-Milliseconds left_until(Clock::time_point deadline) {
-  return std::max(std::chrono::duration_cast<Milliseconds>(deadline - Clock::now()), Milliseconds(1));
-}
-
-bool is_timeout(const std::exception& exception) {
-  return std::string(exception.what()).find("Timed out") != std::string::npos;
-}
-
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
 std::string address_of_this_rank(Store& store, const Members& members, const std::string& interface) {
@@ -157,6 +151,7 @@ class GlooTransport : public HostTransport {
       context->connectFullMesh(adapter, device);
       context->setTimeout(options.timeout);
       context_ = context;
+      alarm_ = std::make_shared<Alarm>(context_);
     } catch (const std::exception& error) {
       const std::string reason = error.what();
       const bool is_out_of_files = reason.find(std::strerror(EMFILE)) != std::string::npos;
@@ -176,7 +171,8 @@ class GlooTransport : public HostTransport {
     const auto fingerprint = static_cast<std::uint16_t>(std::hash<std::string>{}(call.signature));
     const auto tag = static_cast<std::uint32_t>(call.sequence << 16) | fingerprint;
     try {
-      dispatch(operation, tag, call.deadline);
+      const auto until = Alarm::set(alarm_, call.deadline);
+      dispatch(operation, tag);
     } catch (const PeersLate&) {
       throw;
     } catch (const std::exception& exception) {
@@ -199,15 +195,7 @@ class GlooTransport : public HostTransport {
     return std::make_unique<GlooTransfer>(*this, std::move(buffer), from, std::move(refused));
   }
 
-  // Gloo has no call that wakes a thread waiting for a peer, but when one wait times out it closes every
-  // connection of the context, and that wakes all the others.
-  void break_off() noexcept override {
-    char unused = 0;
-    try {
-      context_->createUnboundBuffer(&unused, 1)->waitRecv(Milliseconds(1));
-    } catch (const std::exception&) {
-    }
-  }
+  void break_off() noexcept override { alarm_->ring(); }
 
  private:
   class GlooTransfer : public Transfer {
@@ -229,8 +217,10 @@ class GlooTransport : public HostTransport {
       if (refused_) return true;
       if (!waiter_.valid()) {
         try {
-          waiter_ =
-              std::async(std::launch::async, [this, end = Clock::now() + transport_.timeout()] { wait_in_gloo(end); });
+          waiter_ = std::async(std::launch::async,
+                               [this, alarm = transport_.alarm_, end = RunningTime::now() + transport_.timeout()] {
+                                 wait_in_gloo(alarm, end);
+                               });
         } catch (const std::system_error& error) {
           detail::fail_without_thread("the thread that waits for a message", error.code());
         }
@@ -238,16 +228,16 @@ class GlooTransport : public HostTransport {
       return waiter_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     }
 
-    void wait(Clock::time_point deadline) override {
+    void wait(Deadline deadline) override {
       bool is_late = false;
       try {
         if (waiter_.valid()) {
           // The thread began to wait later than the message, and may wait for longer.
-          is_late = waiter_.wait_until(deadline) == std::future_status::timeout;
+          is_late = !wait_until(waiter_, deadline);
           if (is_late) transport_.break_off();
           waiter_.get();
         } else {
-          wait_in_gloo(deadline);
+          wait_in_gloo(transport_.alarm_, deadline);
         }
       } catch (const std::exception& exception) {
         if (is_late || is_timeout(exception)) throw PeersLate({peer_});
@@ -257,12 +247,14 @@ class GlooTransport : public HostTransport {
     }
 
    private:
-    void wait_in_gloo(Clock::time_point deadline) {
+    // `alarm` is the transport's, which may be gone.
+    void wait_in_gloo(const std::shared_ptr<Alarm>& alarm, Deadline deadline) {
       if (refused_) std::rethrow_exception(refused_);
+      const auto until = Alarm::set(alarm, deadline);
       if (sent_) {
-        buffer_->waitSend(left_until(deadline));
+        buffer_->waitSend(for_ever);
       } else {
-        buffer_->waitRecv(left_until(deadline));
+        buffer_->waitRecv(for_ever);
       }
     }
 
@@ -287,32 +279,32 @@ class GlooTransport : public HostTransport {
 
   Milliseconds timeout() const { return context_->getTimeout(); }
 
-  void dispatch(const Operation& operation, std::uint32_t tag, Clock::time_point deadline) {
+  void dispatch(const Operation& operation, std::uint32_t tag) {
     const auto& in = operation.inputs;
     const auto& out = operation.outputs;
     const int root = operation.root;
     switch (operation.kind) {
-      case Kind::broadcast: return broadcast(out[0], root, tag, deadline);
-      case Kind::all_reduce: return all_reduce(out[0], operation.reduce_op, tag, deadline);
-      case Kind::reduce: return reduce(out[0], root, operation.reduce_op, tag, deadline);
-      case Kind::all_gather: return exchange(std::vector<Array>(size_, in[0]), out, tag, deadline);
-      case Kind::all_to_all: return exchange(in, out, tag, deadline);
-      case Kind::reduce_scatter: return reduce_scatter(in, out[0], operation.reduce_op, tag, deadline);
+      case Kind::broadcast: return broadcast(out[0], root, tag);
+      case Kind::all_reduce: return all_reduce(out[0], operation.reduce_op, tag);
+      case Kind::reduce: return reduce(out[0], root, operation.reduce_op, tag);
+      case Kind::all_gather: return exchange(std::vector<Array>(size_, in[0]), out, tag);
+      case Kind::all_to_all: return exchange(in, out, tag);
+      case Kind::reduce_scatter: return reduce_scatter(in, out[0], operation.reduce_op, tag);
       case Kind::gather: {
         std::vector<Array> mine(size_);
         mine[root] = in[0];
-        return exchange(mine, rank_ == root ? out : std::vector<Array>(size_), tag, deadline);
+        return exchange(mine, rank_ == root ? out : std::vector<Array>(size_), tag);
       }
       case Kind::scatter: {
         std::vector<Array> theirs(size_);
         theirs[root] = out[0];
-        return exchange(rank_ == root ? in : std::vector<Array>(size_), theirs, tag, deadline);
+        return exchange(rank_ == root ? in : std::vector<Array>(size_), theirs, tag);
       }
       case Kind::barrier: {
         const auto token = Array::empty({1}, DType::u8);
         std::vector<Array> tokens(size_);
         for (auto& t : tokens) t = Array::empty({1}, DType::u8);
-        return exchange(std::vector<Array>(size_, token), tokens, tag, deadline);
+        return exchange(std::vector<Array>(size_, token), tokens, tag);
       }
       case Kind::send:
       case Kind::receive: break;
@@ -322,8 +314,7 @@ class GlooTransport : public HostTransport {
 
   // One round of messages: outgoing[r] goes to rank r, incoming[r] comes from it; an undefined array stands for
   // no message.
-  void exchange(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag,
-                Clock::time_point deadline) {
+  void exchange(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag) {
     const std::uint64_t slot = exchange_slot | tag;
     std::vector<Buffer> out(size_), in(size_);
     for (int step = 1; step < size_; ++step) {
@@ -346,36 +337,35 @@ class GlooTransport : public HostTransport {
     std::vector<int> missing;
     const auto wait = [&](int peer, const auto& wait_for) {
       try {
-        wait_for(left_until(deadline));
-      } catch (const std::exception& exception) {
-        if (missing.empty() && !is_timeout(exception)) throw;
+        wait_for();
+      } catch (const std::exception&) {
+        if (!alarm_->has_rung()) throw;
         missing.push_back(peer);
       }
     };
     for (int r = 0; r < size_; ++r) {
-      if (in[r]) wait(r, [&](Milliseconds left) { in[r]->waitRecv(left); });
+      if (in[r]) wait(r, [&] { in[r]->waitRecv(for_ever); });
     }
     // Sends are waited for even then: Gloo's thread may still be at work on them.
     const std::size_t late = missing.size();
     for (int r = 0; r < size_; ++r) {
-      if (out[r]) wait(r, [&](Milliseconds left) { out[r]->waitSend(left); });
+      if (out[r]) wait(r, [&] { out[r]->waitSend(for_ever); });
     }
     if (late > 0) missing.resize(late);
     if (!missing.empty()) throw PeersLate(missing);
   }
 
-  void broadcast(const Array& array, int root, std::uint32_t tag, Clock::time_point deadline) {
+  void broadcast(const Array& array, int root, std::uint32_t tag) {
     gloo::BroadcastOptions options(context_);
     options.setOutput(static_cast<char*>(array.raw()), array.bytes());
     options.setRoot(root);
     options.setTag(tag);
-    options.setTimeout(left_until(deadline));
+    options.setTimeout(for_ever);
     late_as_all([&] { gloo::broadcast(options); });
   }
 
-  void all_reduce(const Array& array, ReduceOp op, std::uint32_t tag, Clock::time_point deadline) {
-    if (array.bytes() * static_cast<std::size_t>(size_ - 1) <= direct_bytes)
-      return all_reduce_direct(array, op, tag, deadline);
+  void all_reduce(const Array& array, ReduceOp op, std::uint32_t tag) {
+    if (array.bytes() * static_cast<std::size_t>(size_ - 1) <= direct_bytes) return all_reduce_direct(array, op, tag);
     // Each part of the array is reduced along one path round the ring and then copied: identical bits
     // everywhere.
     scale_for_mean(array, op);
@@ -384,19 +374,19 @@ class GlooTransport : public HostTransport {
     options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
     options.setReduceFunction(reduce_two(array.dtype(), op));
     options.setTag(tag);
-    options.setTimeout(left_until(deadline));
+    options.setTimeout(for_ever);
     late_as_all([&] { gloo::allreduce(options); });
   }
 
   // In rank order on every rank: identical bits everywhere, whatever comes first.
-  void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag, Clock::time_point deadline) {
+  void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag) {
     std::vector<Array> theirs(size_);
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
-    exchange(std::vector<Array>(size_, array), theirs, tag, deadline);
+    exchange(std::vector<Array>(size_, array), theirs, tag);
     reduce_all(theirs, array, op);
   }
 
-  void reduce(const Array& array, int root, ReduceOp op, std::uint32_t tag, Clock::time_point deadline) {
+  void reduce(const Array& array, int root, ReduceOp op, std::uint32_t tag) {
     // Gloo uses the output of every rank as its workspace; only the root's is the caller's array.
     const Array workspace = rank_ == root ? array : array.clone();
     scale_for_mean(workspace, op);
@@ -405,17 +395,16 @@ class GlooTransport : public HostTransport {
     options.setReduceFunction(reduce_two(array.dtype(), op));
     options.setRoot(root);
     options.setTag(tag);
-    options.setTimeout(left_until(deadline));
+    options.setTimeout(for_ever);
     late_as_all([&] { gloo::reduce(options); });
   }
 
-  void reduce_scatter(const std::vector<Array>& inputs, const Array& output, ReduceOp op, std::uint32_t tag,
-                      Clock::time_point deadline) {
+  void reduce_scatter(const std::vector<Array>& inputs, const Array& output, ReduceOp op, std::uint32_t tag) {
     std::vector<Array> theirs(size_);
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? inputs[r] : Array::empty(output.shape(), output.dtype());
     std::vector<Array> incoming = theirs;
     incoming[rank_] = Array();
-    exchange(inputs, incoming, tag, deadline);
+    exchange(inputs, incoming, tag);
     reduce_all(theirs, output, op);
   }
 
@@ -435,8 +424,8 @@ class GlooTransport : public HostTransport {
   void late_as_all(const Run& run) {
     try {
       run();
-    } catch (const std::exception& exception) {
-      if (!is_timeout(exception)) throw;
+    } catch (const std::exception&) {
+      if (!alarm_->has_rung()) throw;
       std::vector<int> others;
       for (int r = 0; r < size_; ++r) {
         if (r != rank_) others.push_back(r);
@@ -483,6 +472,7 @@ class GlooTransport : public HostTransport {
   const int rank_;
   const int size_;
   std::shared_ptr<gloo::Context> context_;
+  std::shared_ptr<Alarm> alarm_;
   std::vector<std::uint64_t> sent_, received_;  // messages, by peer
 };
 

@@ -1,3 +1,4 @@
+#include <tandem/core/base/deadline.h>
 #include <tandem/core/base/scope.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/executor.h>
@@ -97,7 +98,8 @@ class HostExecutor::QueuedWork : public Work {
   }
   void wait(Milliseconds timeout) override {
     std::unique_lock lock(executor_->mutex_);
-    const bool done = executor_->changed_.wait_for(lock, timeout, [this] { return task_->done; });
+    const bool done =
+        wait_until(executor_->changed_, lock, RunningTime::now() + timeout, [this] { return task_->done; });
     TANDEM_CHECK(done, not_done_text(task_->observed.what, timeout));
     if (task_->error) std::rethrow_exception(task_->error);
   }
@@ -163,7 +165,7 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
 
 std::string HostExecutor::run_collective(Task& task, bool may_spin) {
   return attempt(task.observed, [&] {
-    const auto deadline = Clock::now() + options_.timeout;
+    const auto deadline = RunningTime::now() + options_.timeout;
     if (task.observed.sequence > 0)
       transport_->run(task.contiguous, {task.observed.sequence, task.observed.signature, deadline, may_spin});
     copy_back(task.contiguous, task.given);

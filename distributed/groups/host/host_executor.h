@@ -6,7 +6,6 @@
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -37,7 +36,6 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
   const Members& members() const { return members_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Task;
   class QueuedWork;
   class TransferWork;

@@ -8,7 +8,7 @@
 namespace tandem::distributed {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = RunningTime;
 
 void relax() {
 #ifdef __x86_64__

@@ -1,4 +1,5 @@
 // Messages between two ranks, which do not wait in the executor's queue.
+#include <tandem/core/base/deadline.h>
 #include <tandem/core/base/scope.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_executor.h>
@@ -18,6 +19,7 @@ class HostExecutor::TransferWork : public Work {
                       executor_->members_[given.root].name()),
         given_(std::move(given)),
         contiguous_(std::move(contiguous)),
+        deadline_(RunningTime::now() + executor_->options_.timeout),
         transfer_(std::move(transfer)) {}
 
   // Neither waits for a thread that is in wait().
@@ -59,7 +61,7 @@ class HostExecutor::TransferWork : public Work {
       ++executor_->transfers_;
     }
     const auto failure = executor_->attempt(observed_, [this] {
-      transfer_->wait(observed_.begun + executor_->options_.timeout);
+      transfer_->wait(deadline_);
       copy_back(contiguous_, given_);
     });
     {
@@ -76,8 +78,9 @@ class HostExecutor::TransferWork : public Work {
 
   // Who needs this mutex and the executor's locks this one first.
   mutable std::mutex mutex_;
-  Operation given_;                     // its arrays are guarded by mutex_; its name never changes
-  Operation contiguous_;                // guarded by mutex_
+  Operation given_;       // its arrays are guarded by mutex_; its name never changes
+  Operation contiguous_;  // guarded by mutex_
+  const Deadline deadline_;
   std::unique_ptr<Transfer> transfer_;  // guarded by mutex_; null once done_
   std::atomic<bool> done_ = false;      // set once, after all else
   std::exception_ptr error_;            // never changes once done_

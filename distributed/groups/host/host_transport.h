@@ -1,13 +1,13 @@
 // HostTransport: how the ranks of a HostGroup move bytes. One implementation for each kind of connection.
 #pragma once
 
+#include <tandem/core/base/deadline.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/group_backend.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/system/annexes.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,7 +38,7 @@ struct PeerDiffers : Error {
 struct Call {
   std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
   const std::string& signature;
-  std::chrono::steady_clock::time_point deadline;
+  Deadline deadline;
   // Whether this thread may watch for its peers without sleeping. A thread that waits for the result has nothing else
   // to do and may; the communication thread must leave its core to the computation.
   bool may_spin;
@@ -49,7 +49,7 @@ class Transfer {
  public:
   virtual ~Transfer() = default;
   virtual bool is_done() = 0;
-  virtual void wait(std::chrono::steady_clock::time_point deadline) = 0;
+  virtual void wait(Deadline deadline) = 0;
 };
 
 // One thread at a time calls a transport, with two exceptions: send() and receive() may be called while another thread

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/host/host_group.h>
@@ -26,7 +27,7 @@ namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
-using Clock = std::chrono::steady_clock;
+using Clock = RunningTime;
 
 enum Tag { message_tag = 1, signature_tag, goodbye_tag };
 
@@ -227,7 +228,7 @@ class MpiTransport : public HostTransport {
         promise.set_exception(std::current_exception());
       }
     }).detach();
-    if (made.wait_until(deadline) != std::future_status::ready) {
+    if (!wait_until(made, deadline)) {
       mpi_.mutex.give_up();
       detail::fail("rank ", rank_, ": MPI has not connected the ", size_, " ranks of a group within ",
                    seconds_text(timeout), ", though all of them have come: is one of them stopped, or does a firewall ",

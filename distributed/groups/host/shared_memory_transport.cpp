@@ -1,3 +1,4 @@
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_peers.h>
@@ -29,7 +30,7 @@ namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
-using Clock = std::chrono::steady_clock;
+using Clock = RunningTime;
 
 // The size of a slot. A slot saves the second wait. But then every rank copies and reads the whole array, where
 // otherwise an array of the group's memory is not copied at all and the ranks share the work of an all_reduce. Measured

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 
 #include <atomic>
@@ -19,7 +20,7 @@ struct Message {
 class Posted : public Transfer {
  public:
   bool is_done() override { return true; }
-  void wait(std::chrono::steady_clock::time_point) override {}
+  void wait(Deadline) override {}
 };
 
 }  // namespace
@@ -44,7 +45,7 @@ class SharedMessages::Receipt : public Transfer {
 
   bool is_done() override { return mailbox_.written.reached(index_ + 1); }
 
-  void wait(std::chrono::steady_clock::time_point deadline) override {
+  void wait(Deadline deadline) override {
     peers_.await(from_, mailbox_.written, index_ + 1, {0, "", deadline, true});
     Message& message = mailbox_.message(index_);
     const std::uint64_t sent = message.bytes.load(std::memory_order_relaxed);

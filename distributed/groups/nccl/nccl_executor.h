@@ -1,6 +1,7 @@
 // NcclExecutor: a group's operations on one GPU, from start() until the GPU has done them.
 #pragma once
 
+#include <tandem/core/base/deadline.h>
 #include <tandem/core/cuda/event.h>
 #include <tandem/core/cuda/graph.h>
 #include <tandem/core/cuda/runtime.h>
@@ -49,7 +50,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const Members& members() const { return members_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = RunningTime;
   // One thread has a task to itself until the task is in pending_. From then on mutex_ guards it.
   struct Task {
     Operation given;

@@ -37,9 +37,9 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::started(const ObservedOperation& operation, std::uint64_t, Time when) noexcept {
+void Watchdog::started(const ObservedOperation& operation, std::uint64_t, Time) noexcept {
   const std::lock_guard lock(mutex_);
-  waiting_.push_back({&operation, when});
+  waiting_.push_back({&operation, Clock::now()});
 }
 
 void Watchdog::ended(const ObservedOperation& operation, std::uint64_t, Time, bool) noexcept {

@@ -1,6 +1,7 @@
 // Watchdog: every rank tells the store what it is doing, so that whoever waits in vain learns why.
 #pragma once
 
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
 #include <tandem/distributed/groups/observers/flight_recorder.h>
@@ -30,7 +31,7 @@ class Watchdog : public OperationObserver {
   Watchdog(const ObservedGroup& group, std::shared_ptr<FlightRecorder> recorder);
   ~Watchdog() override;
 
-  void started(const ObservedOperation& operation, std::uint64_t, Time when) noexcept override;
+  void started(const ObservedOperation& operation, std::uint64_t, Time) noexcept override;
   void ended(const ObservedOperation& operation, std::uint64_t, Time, bool) noexcept override;
 
   // "rank 1 (host, pid 4711) is in no operation of the group, 12 done, and alive". For a silent rank the text ends with
@@ -41,7 +42,7 @@ class Watchdog : public OperationObserver {
   std::vector<int> behind(std::uint64_t sequence) noexcept override;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = RunningTime;
   struct Waiting {
     const ObservedOperation* operation;
     Clock::time_point since;

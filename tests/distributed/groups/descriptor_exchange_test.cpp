@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/store/tcp_store.h>
 
@@ -104,7 +105,7 @@ Outcome exchange_with(const std::function<void(const std::string& name)>& strang
     try {
       TcpStore store(options);
       const auto file = file_named("of rank 0");
-      const auto links = exchange_descriptors(store, 0, members_of(size), file, start + timeout);
+      const auto links = exchange_descriptors(store, 0, members_of(size), file, RunningTime::now() + timeout);
       outcome.file_of_1 = target_of(links[1].file);
     } catch (...) {
       outcome.error = std::current_exception();
@@ -116,7 +117,7 @@ Outcome exchange_with(const std::function<void(const std::string& name)>& strang
     try {
       TcpStore store(options);
       const auto file = file_named("of rank 1");
-      const auto links = exchange_descriptors(store, 1, members_of(2), file, steady_clock::now() + timeout);
+      const auto links = exchange_descriptors(store, 1, members_of(2), file, RunningTime::now() + timeout);
       EXPECT_NE(target_of(links[0].file).find("of rank 0"), std::string::npos);
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
@@ -170,8 +171,7 @@ TEST(DescriptorExchange, OtherUsersAreTurnedAwayAtOnce) {
       ASSERT_EQ(syscall(SYS_setresuid, -1, 65534, -1), 0);
       const auto stranger = connect_as_stranger(name);
       char byte = 0;
-      turned_away =
-          wait_readable(stranger, steady_clock::now() + seconds(10)) && recv(stranger.get(), &byte, 1, 0) <= 0;
+      turned_away = wait_readable(stranger, RunningTime::now() + seconds(10)) && recv(stranger.get(), &byte, 1, 0) <= 0;
     }).join();
   });
   EXPECT_TRUE(turned_away);

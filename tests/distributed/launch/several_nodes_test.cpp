@@ -188,7 +188,7 @@ TEST_F(SeveralNodes, TheOthersGoOnWithoutALostNode) {
   const auto first = start_dynamic("1:2", script, {"--max-restarts=1"});
   ASSERT_TRUE(eventually([&] {  // it serves
     try {
-      connect_to("localhost", std::stoi(port_), std::chrono::steady_clock::now());
+      connect_to("localhost", std::stoi(port_), RunningTime::now());
       return true;
     } catch (const Error&) {
       return false;

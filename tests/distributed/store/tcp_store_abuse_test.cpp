@@ -302,7 +302,7 @@ class EndlessServer {
  public:
   EndlessServer(std::string beginning, std::string rest)
       : thread_([this, beginning = std::move(beginning), rest = std::move(rest)] {
-          const auto deadline = std::chrono::steady_clock::now() + 60s;
+          const auto deadline = RunningTime::now() + 60s;
           if (!wait_readable(listener_, deadline)) return;
           const FileDescriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
           try {

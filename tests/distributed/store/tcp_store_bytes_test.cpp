@@ -19,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace std::string_literals;
-using std::chrono::steady_clock;
 using testing::error_of;
 using testing::expect_parts;
 using testing::hello;
@@ -112,9 +111,9 @@ TEST(TcpStoreBytes, QueriesMayComeInAnyPieces) {
 TEST(TcpStoreBytes, ClientSendsWhatTheProtocolSays) {
   const auto listener = listen_on("127.0.0.1", 0);
   std::thread server([&] {
-    EXPECT_TRUE(wait_readable(listener, steady_clock::now() + 10s));
+    EXPECT_TRUE(wait_readable(listener, RunningTime::now() + 10s));
     const FileDescriptor socket(accept(listener.get(), nullptr, nullptr));
-    const auto deadline = steady_clock::now() + 10s;
+    const auto deadline = RunningTime::now() + 10s;
     const auto expect = [&](const std::string& bytes) {
       std::string got(bytes.size(), '\0');
       receive_all(socket, got.data(), got.size(), deadline);

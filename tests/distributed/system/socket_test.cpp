@@ -22,7 +22,7 @@ std::atomic<int> resolver_seconds{0}, resolver_calls{0};
 TEST(Socket, LocalhostNeedsNoResolver) {
   for (const std::string host : {"localhost", "store.localhost", "Store.LocalHost", "store.localhost."}) {
     SCOPED_TRACE(host);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = RunningTime::now() + std::chrono::seconds(10);
     const auto listener = listen_on(host, 0);
     EXPECT_TRUE(connect_to(host, local_port(listener), deadline).is_open());
     EXPECT_TRUE(connect_to("127.0.0.1", local_port(listener), deadline).is_open());
@@ -36,11 +36,10 @@ TEST(Socket, OtherNamesAreNotLocalhost) {
 }
 
 TEST(Socket, SaysWhyNobodyAnswers) {
-  using std::chrono::steady_clock;
   using namespace std::chrono_literals;
   const auto error_at = [](const std::string& host, int port) -> std::string {
     try {
-      connect_to(host, port, steady_clock::now() + 300ms);
+      connect_to(host, port, RunningTime::now() + 300ms);
       return "";
     } catch (const CannotConnect& error) {
       return error.what();
@@ -54,7 +53,7 @@ TEST(Socket, SaysWhyNobodyAnswers) {
   std::string said;
   for (int i = 0; i < 10 && said.empty(); ++i) {
     try {
-      waiting.push_back(connect_to("127.0.0.1", port, steady_clock::now() + 300ms));
+      waiting.push_back(connect_to("127.0.0.1", port, RunningTime::now() + 300ms));
     } catch (const CannotConnect& error) {
       said = error.what();
     }
@@ -74,7 +73,7 @@ TEST(Socket, ASlowResolverDoesNotOutlastTheDeadline) {
   using namespace std::chrono_literals;
   const auto listener = listen_on("127.0.0.1", 0);
   const auto connect = [&](std::chrono::milliseconds time) {
-    return connect_to("host.test", local_port(listener), steady_clock::now() + time);
+    return connect_to("host.test", local_port(listener), RunningTime::now() + time);
   };
   resolver_seconds = 2;
   resolver_calls = 0;
