@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/utf8.h>
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/event_file.h>
 #include <tandem/core/io/file_system.h>
@@ -108,7 +109,7 @@ void EventFile::add_event(std::int64_t step, const std::string& fields) {
 }
 
 void EventFile::add_value(const std::string& tag, std::int64_t step, const std::string& fields) {
-  add_event(step, field(5, field(1, field(1, tag) + fields)));
+  add_event(step, field(5, field(1, field(1, utf8_escaped(tag)) + fields)));
 }
 
 void EventFile::add_scalar(const std::string& tag, std::int64_t step, double value) {

@@ -1,7 +1,7 @@
+#include <tandem/core/base/utf8.h>
 #include <tandem/core/io/input_file.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/pth_contents.h>
-#include <tandem/core/io/utf8.h>
 
 #include <algorithm>
 #include <bit>

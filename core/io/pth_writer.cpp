@@ -1,5 +1,5 @@
+#include <tandem/core/base/utf8.h>
 #include <tandem/core/io/pth.h>
-#include <tandem/core/io/utf8.h>
 #include <tandem/core/io/zip_file.h>
 
 #include <cstdint>

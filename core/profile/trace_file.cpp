@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/file_error.h>
+#include <tandem/core/base/utf8.h>
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/profile/profile_lanes.h>
 #include <tandem/core/profile/trace_file.h>
@@ -21,10 +22,9 @@ const std::string end = "\n]\n";
 
 std::string json_escaped(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : utf8_escaped(text)) {
     if (c == '"' || c == '\\') escaped += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) escaped += ' ';
-    else escaped += c;
+    escaped += c;
   }
   return escaped;
 }

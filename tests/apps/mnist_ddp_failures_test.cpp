@@ -196,5 +196,18 @@ TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
   EXPECT_TRUE(fs::exists(net));
 }
 
+TEST_F(MnistDdp, paths_of_any_bytes_can_be_trained_on_and_saved_to) {
+  const auto data = path("caf\xe9"), checkpoints = path("ck\xe9\nck");
+  fs::create_symlink(folder / "data", data);
+  for (int epochs = 1; epochs <= 2; ++epochs) {
+    const auto outcome =
+        run_mnist_ddp(1, {"--data", data, "--epochs", std::to_string(epochs), "--checkpoint", checkpoints, "--resume",
+                          "--metrics", path("m\xe9"), "--log-dir", path("tb\xe9"), "--profile", path("p\xe9.json")});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    if (epochs == 2) expect_parts(outcome.err, {"resumed from"});
+  }
+  EXPECT_TRUE(fs::exists(fs::path(checkpoints) / "checkpoint-0002-00000008.safetensors"));
+}
+
 }  // namespace
 }  // namespace tandem

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/utf8.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/distributed/training/metrics/metrics_file.h>
 
@@ -17,8 +18,10 @@ using Json = nlohmann::ordered_json;
 // The library of JSON finds this function by its name.
 static void to_json(Json& json, const Table& table) {
   Json columns = Json::object();
-  for (std::size_t i = 0; i < table.columns.size(); ++i) columns[table.columns[i]] = table.values.at(i);
-  json = {{"rows", table.rows}, {"columns", columns}};
+  for (std::size_t i = 0; i < table.columns.size(); ++i) columns[utf8_escaped(table.columns[i])] = table.values.at(i);
+  Json rows = Json::array();
+  for (const auto& row : table.rows) rows.push_back(utf8_escaped(row));
+  json = {{"rows", rows}, {"columns", columns}};
 }
 
 namespace {
@@ -52,7 +55,7 @@ void MetricsFile::write(const std::string& kind, const std::vector<Number>& numb
   if (path_.empty()) return;
   Json line = {{"kind", kind}};
   const auto add = [&](const std::string& name, const auto& value) {
-    std::visit([&](const auto& v) { line[name] = v; }, value);
+    std::visit([&](const auto& v) { line[utf8_escaped(name)] = v; }, value);
   };
   for (const auto& [name, value] : numbers) add(name, value);
   for (const auto& metric : metrics) add(metric.name, metric.value);

@@ -1,3 +1,4 @@
+#include <tandem/core/base/utf8.h>
 #include <tandem/distributed/training/options/given_options.h>
 #include <tandem/distributed/training/options/option_parser.h>
 
@@ -44,15 +45,16 @@ void check_same_on_all_ranks(const GivenOptions& given, ProcessGroup& group) {
 
 std::string text_of(const GivenOptions& given) {
   std::string text;
-  for (const auto& [name, value] : given) text += name + '=' + value + '\n';
+  for (const auto& [name, value] : given) text += name + '=' + utf8_escaped(value) + '\n';
   return text;
 }
 
 std::vector<std::string> changes_since(const std::string& earlier, const GivenOptions& given) {
-  GivenOptions before;
+  GivenOptions before, after;
   std::istringstream lines(earlier);
   for (std::string line; std::getline(lines, line);)
     if (const auto end = line.find('='); end != std::string::npos) before[line.substr(0, end)] = line.substr(end + 1);
+  for (const auto& [name, value] : given) after[name] = utf8_escaped(value);
   std::vector<std::string> changes;
   const auto compare = [&](const std::string& name, const std::string* then, const std::string* now) {
     if (without_effect.contains(name) || (then && now && *then == *now)) return;
@@ -62,10 +64,10 @@ std::vector<std::string> changes_since(const std::string& earlier, const GivenOp
     changes.push_back("the checkpoint was written " + words(then) + ", going on " + words(now));
   };
   for (const auto& [name, value] : before) {
-    const auto now = given.find(name);
-    compare(name, &value, now == given.end() ? nullptr : &now->second);
+    const auto now = after.find(name);
+    compare(name, &value, now == after.end() ? nullptr : &now->second);
   }
-  for (const auto& [name, value] : given)
+  for (const auto& [name, value] : after)
     if (!before.contains(name)) compare(name, nullptr, &value);
   return changes;
 }

@@ -16,7 +16,7 @@ using GivenOptions = std::map<std::string, std::string>;
 // where it runs. Collective.
 void check_same_on_all_ranks(const GivenOptions& given, ProcessGroup& group);
 
-// "--lr=0.1" and a line break for each, for a checkpoint.
+// "--lr=0.1" and a line break for each, for a checkpoint; values as utf8_escaped() gives them.
 std::string text_of(const GivenOptions& given);
 
 // A line for each option that changes the numbers of a training and is not as in the text of an earlier start.

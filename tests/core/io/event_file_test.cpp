@@ -137,5 +137,16 @@ assert found == [(1, 1), (2, 2), (3, 30), (4, 40)], found
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
+// Protobuf wants UTF-8, and one tag without it makes the whole file unreadable.
+TEST(EventFile, a_tag_of_other_bytes_is_escaped) {
+  TemporaryFolder folder;
+  EventFile file(folder.path());
+  file.add_scalar("caf\xe9", 1, 0.5);
+  file.flush();
+  const auto bytes = read_bytes(file.path());
+  EXPECT_NE(bytes.find("caf\\xe9"), std::string::npos);
+  EXPECT_EQ(bytes.find("caf\xe9"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tandem

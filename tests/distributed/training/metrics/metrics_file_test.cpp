@@ -74,5 +74,15 @@ TEST(MetricsFile, KeepsWhatAnotherProgramWrote) {
   EXPECT_EQ(read_bytes(path), "notes\n{\"kind\":\"step\",\"step\":9}\nmore notes\n");
 }
 
+
+TEST(MetricsFile, NamesOfAnyBytesAreEscaped) {
+  const TemporaryFolder folder;
+  MetricsFile file;
+  file.open((folder / "m").string());
+  file.write("evaluation", {}, {{"caf\xe9", 1.0}, {"classes", Table{{"\xe9"}, {"\xe8"}, {{2}}}}});
+  EXPECT_EQ(read_bytes(folder / "m"),
+            "{\"kind\":\"evaluation\",\"caf\\\\xe9\":1.0,\"classes\":{\"rows\":[\"\\\\xe9\"],"
+            "\"columns\":{\"\\\\xe8\":[2.0]}}}\n");
+}
 }  // namespace
 }  // namespace tandem::distributed
