@@ -29,6 +29,13 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
+// Removes the records in a folder, and the folder, unless it has copies.
+void remove_records(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& file : files_of(folder)) fs::remove(file, ignored);
+  fs::remove(folder, ignored);
+}
+
 }  // namespace
 
 LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool has_logs) {
@@ -53,10 +60,7 @@ LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool ha
 LogFolder::~LogFolder() {
   std::error_code ignored;
   if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
-  for (const auto& folder : unkept_) {
-    for (const auto& file : files_of(folder)) fs::remove(file, ignored);
-    fs::remove(folder, ignored);  // but for a folder with copies
-  }
+  for (const auto& folder : unkept_) remove_records(folder);
 }
 
 fs::path LogFolder::of(int generation, int local_rank) const {
@@ -68,6 +72,7 @@ fs::path LogFolder::of(int generation, int local_rank) const {
 }
 
 fs::path LogFolder::flight(int generation) {
+  for (const auto& folder : std::exchange(unkept_, {})) remove_records(folder);
   if (temporary_.empty()) {
     flight_ = run_ / ("attempt_" + std::to_string(generation)) / "flight";
     create_folder(flight_, "for flight records");
@@ -81,6 +86,12 @@ fs::path LogFolder::flight(int generation) {
 fs::path LogFolder::keep_flight() {
   if (flight_.empty() || files_of(flight_).empty()) return {};
   std::erase(unkept_, flight_);
+  kept_.push_back(flight_);
+  // A job may restart for days. Chosen: the last eight failures are enough to see what repeats.
+  if (kept_.size() > 8) {
+    remove_records(kept_.front());
+    kept_.pop_front();
+  }
   return flight_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <tandem/distributed/system/socket.h>
 
+#include <deque>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -26,7 +27,8 @@ class LogFolder {
   // Makes the folder for the flight records of one generation. It is attempt_<generation>/flight. Where the logs are
   // removed it is a temporary folder elsewhere, which stays where keep_flight() was called for it.
   std::filesystem::path flight(int generation);
-  // The records of the latest generation are to stay. Returns their folder; empty: the ranks made no records.
+  // The records of the latest generation are to stay, until those of eight later ones do. Returns their folder; empty:
+  // the ranks made no records.
   std::filesystem::path keep_flight();
   // Copies the records of the latest generation to the folder `copy` among them, and returns it; empty: there are none.
   // Error when they can't be copied.
@@ -40,6 +42,7 @@ class LogFolder {
   std::filesystem::path temporary_;            // empty: the folder is kept
   std::filesystem::path flight_;               // of the latest generation
   std::vector<std::filesystem::path> unkept_;  // flight records that are removed with this object
+  std::deque<std::filesystem::path> kept_;     // flight records that stay
   FileDescriptor lock_;                        // says that temporary_ is in use
 };
 

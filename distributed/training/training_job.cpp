@@ -173,13 +173,13 @@ void TrainingJob::finish() {
   profile_.finish();
   if (const auto report = strategy_.report(); !report.empty()) log_.note(report);
   run_together(*group_, [this] {
-    if (group_->rank() != 0) return;
-    if (!options_.save.empty()) {
+    if (group_->rank() == 0 && !options_.save.empty()) {
       job_.require_finite();
       save_arrays(options_.save, ddp().model().state_dict(), {{"program", options_.program()}});
       log_.note("saved the model to " + options_.save);
     }
     log_.require_written();
+    profile_.require_written();
   });
 }
 

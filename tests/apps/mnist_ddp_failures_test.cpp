@@ -196,6 +196,22 @@ TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
   EXPECT_TRUE(fs::exists(net));
 }
 
+// The trace grows over the limit, and the model does not.
+TEST_F(MnistDdp, a_full_disk_for_the_trace_costs_no_model) {
+  const auto net = path("net.safetensors");
+  for (const std::string steps : {"", " --profile-steps 2:60"}) {
+    const auto script = "ulimit -f 400; exec " + mnist_ddp + " --data " + path("data") + " --epochs 20 --profile " +
+                        path("trace.json") + steps + " --save " + net;
+    const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
+    EXPECT_EQ(outcome.code, 1);
+    expect_parts(outcome.err, {"the profile " + path("trace.json") + " holds only what came before this error",
+                               "the training goes on without it"});
+    expect_parts(outcome.out, {"Epoch 20/20"});
+    EXPECT_TRUE(fs::exists(net)) << outcome.err;
+    fs::remove(net);
+  }
+}
+
 TEST_F(MnistDdp, paths_of_any_bytes_can_be_trained_on_and_saved_to) {
   const auto data = path("caf\xe9"), checkpoints = path("ck\xe9\nck");
   fs::create_symlink(folder / "data", data);

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <utility>
 
 namespace tandem::distributed {
 
@@ -26,13 +26,28 @@ static void to_json(Json& json, const Table& table) {
 
 namespace {
 
+// What every line begins with.
+const std::string beginning = R"({"kind":")";
+
 // Whether a line was written after a checkpoint with so many finished epochs and steps.
 bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
   const Json line = Json::parse(text, nullptr, false);
   if (!line.is_object()) return false;
-  const std::string kind = line.value("kind", "");
-  if (kind == "epoch") return line.value("epoch", std::int64_t{-1}) >= epoch;
-  return (kind == "step" || kind == "evaluation") && line.value("step", std::int64_t{0}) > step;
+  // Another program may write lines of its own to the file.
+  const auto is = [&](const char* kind) { return line.contains("kind") && line["kind"] == kind; };
+  const auto is_above = [&](const char* name, std::int64_t least) {
+    return line.contains(name) && line[name].is_number_integer() && line[name].get<std::int64_t>() > least;
+  };
+  return is("epoch") ? is_above("epoch", epoch - 1) : (is("step") || is("evaluation")) && is_above("step", step);
+}
+
+// Whether the last line of a regular file has no end.
+bool ends_within_line(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return false;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  return file.get() != '\n';
 }
 
 }  // namespace
@@ -53,6 +68,7 @@ void MetricsFile::open(const std::string& path) {
 void MetricsFile::write(const std::string& kind, const std::vector<Number>& numbers,
                         const std::vector<Metric>& metrics) {
   if (path_.empty()) return;
+  if (std::exchange(is_new_, false) && ends_within_line(path_)) file_ << '\n';
   Json line = {{"kind", kind}};
   const auto add = [&](const std::string& name, const auto& value) {
     std::visit([&](const auto& v) { line[utf8_escaped(name)] = v; }, value);
@@ -67,10 +83,11 @@ void MetricsFile::cut_back(std::int64_t epoch, std::int64_t step) {
   std::error_code error;
   if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return;
   std::ifstream file(path_, std::ios::binary);
-  std::uintmax_t end = 0, kept = 0;  // the bytes up to the last whole line, and of those that are kept
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    end += line.size() + 1;
-    if (!is_later(line, epoch, step)) kept = end;
+  std::uintmax_t end = 0, kept = 0;  // the bytes that were read, and of those the ones that are kept
+  for (std::string line; std::getline(file, line);) {
+    const bool is_whole = !file.eof();
+    end += line.size() + is_whole;
+    if (is_whole ? !is_later(line, epoch, step) : !line.starts_with(beginning.substr(0, line.size()))) kept = end;
   }
   if (kept == std::filesystem::file_size(path_, error) || error) return;
   std::filesystem::resize_file(path_, kept, error);

@@ -23,12 +23,14 @@ class MetricsFile {
   };
   void write(const std::string& kind, const std::vector<Number>& numbers, const std::vector<Metric>& metrics = {});
   // Removes from the end of the file what a job wrote after the checkpoint from which it goes on now: lines of epochs
-  // that were not over by then, lines of later steps, and half a line. A pipe stays as it is.
+  // that were not over by then, lines of later steps, and half such a line. What other programs wrote stays, and so
+  // does a pipe.
   void cut_back(std::int64_t epoch, std::int64_t step);
 
  private:
   std::string path_;
   std::ofstream file_;
+  bool is_new_ = true;  // nothing has been written
 };
 
 }  // namespace tandem::distributed

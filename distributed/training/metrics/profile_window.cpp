@@ -17,6 +17,7 @@ ProfileWindow::ProfileWindow(const TrainingOptions& options, int rank, int size,
       file_(options.profile_of(rank, size)),
       rank_(rank),
       note_(std::move(note)),
+      output_(note_),
       is_on_(!file_.empty() && options.profile_steps == StepWindow{}) {
   if (file_.empty() || is_on_) return;
   // Finds out now, and not in the middle of the training, whether the file can be written.
@@ -28,8 +29,8 @@ void ProfileWindow::begin_step(std::int64_t number) {
   const auto& [first, last] = options_.profile_steps;
   if (file_.empty() || is_on_ || is_over_ || number < first || number > last) return;
   synchronize(options_.device());
-  Profile::start(file_, rank_);
-  is_on_ = true;
+  is_on_ = output_.write([&] { Profile::start(file_, rank_); });
+  is_over_ = !is_on_;
 }
 
 void ProfileWindow::end_step(std::int64_t number) {
@@ -46,7 +47,7 @@ void ProfileWindow::finish() {
     return;
   }
   synchronize(options_.device());
-  Profile::stop();
+  if (!output_.write([] { Profile::stop(); })) return;
   note_("profile in " + file_ + ": " + summary_text(Profile::summary(), steps_));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/profile/profile.h>
+#include <tandem/distributed/training/metrics/side_output.h>
 #include <tandem/distributed/training/options/training_options.h>
 
 #include <cstdint>
@@ -22,12 +23,15 @@ class ProfileWindow {
   void end_step(std::int64_t number);
   // The training is over: a trace that is being written ends, with a summary. A line says that there is none.
   void finish();
+  // Error when the trace could not be written later on. The training has gone on without it.
+  void require_written() const { output_.require_written(); }
 
  private:
   const TrainingOptions& options_;
   const std::string file_;
   const int rank_;
   const std::function<void(const std::string&)> note_;
+  SideOutput output_;
   bool is_on_;              // a trace is written
   bool is_over_ = false;    // it has been written
   std::int64_t steps_ = 0;  // in it

@@ -39,8 +39,8 @@ void TrainingLog::open() {
 
 void TrainingLog::go_on_from(const Position& position) {
   if (!is_rank_0_) return;
-  metrics_.cut_back(position.epoch, position.step);
-  if (events_) events_->add_restart(position.step + 1);
+  to_metrics_.write([&] { metrics_.cut_back(position.epoch, position.step); });
+  if (events_) to_events_.write([&] { events_->add_restart(position.step + 1); });
 }
 
 void TrainingLog::begin_epoch(std::int64_t begin) {
@@ -82,11 +82,11 @@ void TrainingLog::step(const Progress& progress, double loss, double lr) {
   const auto& at = progress.position();
   const double rate =
       static_cast<double>(progress.samples_since(line_begin_)) / seconds_between(line_start_, Clock::now());
-  write_down([&] {
+  to_metrics_.write([&] {
     metrics_.write("step",
                    {{"epoch", at.epoch}, {"step", at.step}, {"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
-    log("train/", at.step, {{"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
   });
+  log("train/", at.step, {{"loss", loss}, {"lr", lr}, {"images_per_second", rate}});
   if (!console_.is_on_terminal())
     console_.line(fmt::format("step {}: loss {:.4f}, lr {:.4g}, {}", at.step, plain(loss), lr,
                               rate_text(rate, options_.samples_name)));
@@ -125,36 +125,28 @@ void TrainingLog::epoch(const Progress& progress, double total_loss, const std::
   line.push_back({"batch_size", progress.division().batch_size});
   figures_of_epoch.pop_back();  // TensorBoard shows times itself
   figures_of_epoch.insert(figures_of_epoch.end(), metrics.begin(), metrics.end());
-  write_down([&] {
-    metrics_.write("epoch", line, metrics);
-    log("epoch/", at.step, figures_of_epoch);
-  });
+  to_metrics_.write([&] { metrics_.write("epoch", line, metrics); });
+  log("epoch/", at.step, figures_of_epoch);
 }
 
 void TrainingLog::evaluation(const Progress& progress, const std::vector<Metric>& metrics) {
   const auto& at = progress.position();
   const std::string when = at.batch > 0 ? fmt::format("Step {}: ", at.step) : "";
   console_.line(when + shown(metrics));
-  write_down([&] {
-    metrics_.write("evaluation", {{"epoch", at.epoch}, {"step", at.step}}, metrics);
-    log("evaluation/", at.step, metrics);
-  });
+  to_metrics_.write([&] { metrics_.write("evaluation", {{"epoch", at.epoch}, {"step", at.step}}, metrics); });
+  log("evaluation/", at.step, metrics);
 }
 
-void TrainingLog::write_down(const std::function<void()>& write) {
-  if (!failure_.empty()) return;
-  try {
-    write();
-  } catch (const Error& error) {
-    failure_ = error.what();
-    console_.note("error: " + failure_ + "; the training goes on without it, and ends with this error");
-  }
+void TrainingLog::require_written() const {
+  to_metrics_.require_written();
+  to_events_.require_written();
 }
-
-void TrainingLog::require_written() const { TANDEM_CHECK(failure_.empty(), failure_); }
 
 void TrainingLog::log(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures) {
-  if (!events_) return;
+  if (events_ && !to_events_.write([&] { add_events(prefix, step, figures); })) events_.reset();
+}
+
+void TrainingLog::add_events(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures) {
   for (const auto& [name, value, kind] : figures) {
     if (const auto* const number = std::get_if<double>(&value)) {
       events_->add_scalar(prefix + name, step, *number);

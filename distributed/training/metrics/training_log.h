@@ -6,6 +6,7 @@
 #include <tandem/distributed/training/metrics/metric.h>
 #include <tandem/distributed/training/metrics/metrics_file.h>
 #include <tandem/distributed/training/metrics/progress.h>
+#include <tandem/distributed/training/metrics/side_output.h>
 #include <tandem/distributed/training/options/training_options.h>
 
 #include <chrono>
@@ -81,15 +82,15 @@ class TrainingLog {
 
   double epoch_rate(const Progress& progress) const;  // samples per second
   void log(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures);
-  // Writes to these files. Where that fails, it says so, and writes no more: a full disk costs no training.
-  void write_down(const std::function<void()>& write);
+  void add_events(const std::string& prefix, std::int64_t step, const std::vector<Metric>& figures);
 
   const TrainingOptions& options_;
   Console console_;
   const bool is_rank_0_;
   MetricsFile metrics_;
   std::unique_ptr<EventFile> events_;
-  std::string failure_;  // why they can't be written
+  SideOutput to_metrics_{[this](const std::string& line) { console_.note(line); }};
+  SideOutput to_events_{[this](const std::string& line) { console_.note(line); }};
 
   std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
   Clock::time_point epoch_start_;      // the time of epoch_begin_

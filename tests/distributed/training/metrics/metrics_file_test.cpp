@@ -74,6 +74,20 @@ TEST(MetricsFile, KeepsWhatAnotherProgramWrote) {
   EXPECT_EQ(read_bytes(path), "notes\n{\"kind\":\"step\",\"step\":9}\nmore notes\n");
 }
 
+TEST(MetricsFile, TakesAnyLineOfAnotherProgram) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.json";
+  for (const std::string theirs : {"{\"kind\":5}\n", "{\"kind\":\"step\",\"step\":\"nine\"}\n",
+                                   "{\"kind\":\"epoch\",\"epoch\":null}\n", "[1]\n", "half a line"}) {
+    write_bytes(path, theirs);
+    MetricsFile file;
+    file.open(path.string());
+    file.cut_back(0, 1);
+    EXPECT_EQ(read_bytes(path), theirs);
+    file.write("step", {{"step", std::int64_t{2}}});
+    EXPECT_EQ(read_bytes(path), theirs + (theirs.ends_with('\n') ? "" : "\n") + "{\"kind\":\"step\",\"step\":2}\n");
+  }
+}
 
 TEST(MetricsFile, NamesOfAnyBytesAreEscaped) {
   const TemporaryFolder folder;
@@ -84,5 +98,6 @@ TEST(MetricsFile, NamesOfAnyBytesAreEscaped) {
             "{\"kind\":\"evaluation\",\"caf\\\\xe9\":1.0,\"classes\":{\"rows\":[\"\\\\xe9\"],"
             "\"columns\":{\"\\\\xe8\":[2.0]}}}\n");
 }
+
 }  // namespace
 }  // namespace tandem::distributed
