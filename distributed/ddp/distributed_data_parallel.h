@@ -104,6 +104,8 @@ class DistributedDataParallel {
   void share_buffers(int root);
 
   // From now on tells `observer` what becomes of each bucket, such as a CommunicationMeter (communication_meter.h).
+  // All ranks have the same samples, as with a data set of one sample: no warning says so.
+  void expect_same_samples() { reducer_->expect_same_samples(); }
   void observe(std::shared_ptr<ReducerObserver> observer) { reducer_->observe(std::move(observer)); }
 
  private:

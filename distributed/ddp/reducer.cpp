@@ -205,7 +205,8 @@ void Reducer::start_full_buckets() {
     if (communication_hook_) {
       call_communication_hook(bucket, [&] { bucket.work = communication_hook_(bucket.content, *group_); });
     } else {
-      if (!rebuilt_ && started_ == buckets_.size() && !rounds_) own_gradients_ = bucket.content.buffer.clone();
+      if (!rebuilt_ && started_ == buckets_.size() && !rounds_ && warns_if_same_)
+        own_gradients_ = bucket.content.buffer.clone();
       bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
     }
     observer_->reduction_started(number, bucket.work);

@@ -58,7 +58,8 @@ class Reducer {
 
   // From now on tells `observer`, which must not be null, what it does. Error in the middle of a backward pass.
   void observe(std::shared_ptr<ReducerObserver> observer);
-  void begin_forward() { observer_->forward_begun(); }  // the observer wants to know
+  void expect_same_samples() { warns_if_same_ = false; }  // see DistributedDataParallel
+  void begin_forward() { observer_->forward_begun(); }    // the observer wants to know
 
  private:
   struct Bucket {
@@ -101,6 +102,7 @@ class Reducer {
   // rank learns the result. If the gradients are on a GPU, the flag stays in host memory and is a message of its own.
   Array flag_;
   bool rebuilt_ = false;
+  bool warns_if_same_ = true;
   Array own_gradients_;  // this rank's, of the last bucket in the first pass; undefined after it
   std::vector<std::int64_t> gradient_order_;
 

@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 #include <omp.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 namespace tandem::distributed {
@@ -70,6 +72,27 @@ std::string divide_cores(ProcessGroup& group, bool is_given) {
   const auto threads = divided_threads(ranks);
   omp_set_num_threads(threads[static_cast<std::size_t>(group.rank())]);
   return group.rank() == 0 ? oversubscription(ranks, threads) : "";
+}
+
+void check_thread_settings() {
+  // Chosen: the library for OpenMP keeps 100 bytes a thread on the stack.
+  constexpr int most_threads = 4096;
+  TANDEM_CHECK(omp_get_max_threads() <= most_threads, "OMP_NUM_THREADS is ", omp_get_max_threads(),
+               ", expected at most ", most_threads, ": unset it, and the cores decide");
+  constexpr rlim_t least_kib = 512;
+  rlimit limit{};
+  TANDEM_CHECK(getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least_kib << 10, "the stack has at most ",
+               limit.rlim_cur >> 10, " KiB, expected at least ", least_kib, ": raise the limit (ulimit -s 8192)");
+  for (const char* name : {"OMP_STACKSIZE", "GOMP_STACKSIZE"}) {
+    const char* const text = std::getenv(name);
+    char* unit = nullptr;
+    const auto number = text ? std::strtoull(text, &unit, 10) : 0;
+    if (!text || unit == text) continue;
+    while (*unit == ' ') ++unit;
+    const char letter = static_cast<char>(*unit | 32);  // without one, a number is in KiB
+    const auto bytes = number << (letter == 'b' ? 0 : letter == 'm' ? 20 : letter == 'g' ? 30 : 10);
+    TANDEM_CHECK(bytes >= least_kib << 10, name, " is ", text, ", expected at least ", least_kib, "K: unset it");
+  }
 }
 
 }  // namespace tandem::distributed

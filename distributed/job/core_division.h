@@ -28,4 +28,8 @@ std::string oversubscription(const std::vector<RankCores>& ranks, const std::vec
 // 0. Collective. `is_given`: the user has chosen the number of threads that this rank has now.
 std::string divide_cores(ProcessGroup& group, bool is_given);
 
+// Error for settings of threads with which the process would only crash: more of them than their team's list has room
+// for (OMP_NUM_THREADS), or stacks too small to compute with (ulimit -s, OMP_STACKSIZE).
+void check_thread_settings();
+
 }  // namespace tandem::distributed

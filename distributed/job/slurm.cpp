@@ -2,10 +2,15 @@
 #include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/slurm.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 #include <numeric>
+#include <optional>
+#include <sstream>
 #include <utility>
 
 namespace tandem::distributed {
@@ -105,13 +110,31 @@ std::vector<int> expand_tasks_per_node(std::string_view list) {
 
 namespace {
 
+// Whether the process with this number has a terminal: the fifth number after its name in /proc/PID/stat (proc(5)).
+// Nothing where that can't be read.
+std::optional<bool> has_terminal(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string text, field;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(std::min(text.rfind(") ") + 2, text.size())));
+  for (int i = 0; i < 5; ++i) fields >> field;
+  return fields ? std::optional(field != "0") : std::nullopt;
+}
+
+// In the shell of `srun -n 4 --pty bash`, a program that the user starts is no task of srun's: the shell is. A step
+// that srun starts from such a shell inherits SLURM_PTY_PORT, but its tasks have no terminal.
+bool is_in_pty_shell(const Variables& variables) {
+  const auto task = variables.text("SLURM_TASK_PID");
+  return variables.is_set("SLURM_PTY_PORT") && task != std::to_string(getpid()) && has_terminal(task).value_or(true);
+}
+
 // In a job step, srun has set the step's number of tasks. The shells of salloc and sbatch have variables of the job,
 // but they run in no step, or in a step with one of the two special numbers below
 // (Slurm's slurm.h).
 bool is_in_slurm_step(const Variables& variables) {
   const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
   const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
-  return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell;
+  return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell && !is_in_pty_shell(variables);
 }
 
 // Sets the local and the group numbers of `result`, and knows_host.

@@ -43,10 +43,13 @@ std::string read_secret(const std::string& path) {
 
 // A folder of this user's alone, which is made where it is not there.
 std::string private_folder() {
+  // Slurm hands the variable of the login node on, where the folder may exist alone; su and sudo leave that of another
+  // user.
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  struct stat its {};
+  const bool is_mine = runtime && ::stat(runtime, &its) == 0 && S_ISDIR(its.st_mode) && its.st_uid == ::geteuid();
   // Not TMPDIR, which some batch systems set for each process.
-  const auto folder =
-      runtime && *runtime ? fs::path(runtime) / "tandem" : fs::path("/tmp/tandem-" + std::to_string(::geteuid()));
+  const auto folder = is_mine ? fs::path(runtime) / "tandem" : fs::path("/tmp/tandem-" + std::to_string(::geteuid()));
   TANDEM_CHECK(::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST, "cannot make the folder ", folder.string(),
                " for the store's token: ", errno_text(), " (TANDEM_STORE_TOKEN may give a token instead)");
   struct stat about {};

@@ -13,8 +13,9 @@ std::string given_token(const std::function<const char*(const char*)>& variable)
 std::string given_token();
 
 // The token of a job whose processes are all on this host, and of one user. It is made of the job's name and of a
-// secret of this user, which the first process to ask writes to a file: tandem/secret in XDG_RUNTIME_DIR, or
-// /tmp/tandem-UID/secret where that is not set. Error when others could have written the file.
+// secret of this user, which the first process to ask writes to a file: tandem/secret in XDG_RUNTIME_DIR if that is a
+// folder of this user's, or /tmp/tandem-UID/secret where that is not set. Error when others could have written the
+// file.
 std::string host_token(const std::string& job);
 
 // Error: a job on several hosts has no token, and nobody has said that it needs none.

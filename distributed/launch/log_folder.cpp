@@ -41,7 +41,7 @@ void remove_records(const fs::path& folder) {
 LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool has_logs) {
   fs::path folder = root;
   if (root.empty()) {
-    auto pattern = (fs::temp_directory_path() / (has_logs ? "tandemrun-XXXXXX" : temporary_name + "XXXXXX")).string();
+    auto pattern = (temporary_root() / (has_logs ? "tandemrun-XXXXXX" : temporary_name + "XXXXXX")).string();
     TANDEM_CHECK(mkdtemp(pattern.data()), "cannot make the folder ", pattern, ": ", std::strerror(errno));
     folder = pattern;
     if (has_logs) {

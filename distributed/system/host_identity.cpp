@@ -1,9 +1,12 @@
 #include <tandem/distributed/system/host_address.h>
 #include <tandem/distributed/system/host_identity.h>
 
+#include <arpa/inet.h>
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <fstream>
 
 namespace tandem::distributed {
@@ -13,7 +16,18 @@ AnnexList<ChooseAddress>& addresses_for_other_hosts() {
   return choices;
 }
 
-bool is_loopback(const std::string& host) { return host == "localhost" || host.starts_with("127.") || host == "::1"; }
+bool is_localhost(std::string host) {
+  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (host.ends_with('.')) host.pop_back();
+  return host == "localhost" || host.ends_with(".localhost");
+}
+
+bool is_loopback(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  return is_localhost(host) || (inet_aton(host.c_str(), &v4) != 0 && ntohl(v4.s_addr) >> 24 == 127) ||
+         (inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = "";

@@ -5,6 +5,9 @@
 
 namespace tandem::distributed {
 
+// Whether this name is localhost or ends with .localhost, in any case and with or without a dot at its end. Such names
+// mean this machine, even if /etc/hosts does not list them (RFC 6761, section 6.3).
+bool is_localhost(std::string host);
 // Whether this address or name is this host's loopback address.
 bool is_loopback(const std::string& host);
 

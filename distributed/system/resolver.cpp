@@ -1,8 +1,7 @@
 #include <tandem/core/base/thread.h>
+#include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/resolver.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
@@ -14,13 +13,6 @@ namespace tandem::distributed {
 namespace {
 
 using Addresses = std::shared_ptr<const addrinfo>;
-
-// RFC 6761, section 6.3: these names mean this machine, even if /etc/hosts does not list them.
-bool is_localhost(std::string host) {
-  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (host.ends_with('.')) host.pop_back();
-  return host == "localhost" || host.ends_with(".localhost");
-}
 
 Addresses ask(const std::string& name, int port, int flags, std::string& reason) {
   addrinfo hints{};

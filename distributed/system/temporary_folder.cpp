@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <system_error>
 
 namespace tandem::distributed {
@@ -27,6 +28,15 @@ bool is_ours(const fs::path& folder) {
 }
 
 }  // namespace
+
+fs::path temporary_root() {
+  std::error_code error;
+  const auto root = fs::temp_directory_path(error);
+  const char* given = std::getenv("TMPDIR");
+  TANDEM_CHECK(!error, "there is no folder for temporary files: TMPDIR is ", given ? given : "not set",
+               ", expected a folder that exists: unset it, and /tmp is taken");
+  return root;
+}
 
 FileDescriptor use_folder(const fs::path& folder) { return lock(folder, LOCK_SH); }
 
@@ -47,7 +57,7 @@ void remove_old_folders(const fs::path& root, const std::string& prefix) {
 }
 
 fs::path shared_folder(const std::string& prefix, const std::string& name) {
-  const auto temporary = fs::temp_directory_path();
+  const auto temporary = temporary_root();
   const auto folder = temporary / (prefix + name);
   if (::mkdir(folder.c_str(), 0700) == 0) {
     remove_old_folders(temporary, prefix);

@@ -8,6 +8,9 @@
 
 namespace tandem::distributed {
 
+// The folder for temporary files: TMPDIR, or /tmp. Error when TMPDIR names no folder, as after the end of a batch job.
+std::filesystem::path temporary_root();
+
 // Says that this process uses `folder`, until the result is closed: a shared lock. Not open where the file system has
 // no locks.
 FileDescriptor use_folder(const std::filesystem::path& folder);

@@ -64,6 +64,7 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
   loader_ = &loader;
   evaluation_.set(evaluate);
+  if (loader.dataset_size() == 1) ddp().expect_same_samples();
   check_same_on_all_ranks(options_.given(), *group_);
   for (const auto& line :
        introduction(options_, *group_, ddp().model(), loader, progress_->steps_per_epoch(), update_.lrs()))

@@ -225,5 +225,30 @@ TEST_F(MnistDdp, paths_of_any_bytes_can_be_trained_on_and_saved_to) {
   EXPECT_TRUE(fs::exists(fs::path(checkpoints) / "checkpoint-0002-00000008.safetensors"));
 }
 
+// With these the program would only crash.
+TEST_F(MnistDdp, settings_of_threads_that_cannot_work_are_named) {
+  const auto with = [&](const std::string& setting) {
+    return testing::run_process(
+        {"sh", "-c", setting + "; exec " + mnist_ddp + " --data " + path("data") + " --epochs 1"});
+  };
+  for (const auto& [setting, part] : {std::pair("export OMP_NUM_THREADS=100000", "OMP_NUM_THREADS is 100000"),
+                                      {"export OMP_STACKSIZE=16k", "OMP_STACKSIZE is 16k"},
+                                      {"ulimit -s 64", "the stack has at most 64 KiB"}}) {
+    const auto outcome = with(setting);
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    expect_parts(outcome.err, {part});
+  }
+  const auto least = with("ulimit -s 512; export OMP_NUM_THREADS=3");
+  EXPECT_EQ(least.code, 0) << least.err;
+}
+
+TEST_F(MnistDdp, one_image_on_several_ranks_is_no_mistake) {
+  fs::create_directory(folder / "one");
+  testing::write_subset(folder / "one", 1, 1);
+  const auto outcome = run_mnist_ddp(2, {"--data", path("one"), "--epochs", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err.find("warning"), std::string::npos) << outcome.err;
+}
+
 }  // namespace
 }  // namespace tandem

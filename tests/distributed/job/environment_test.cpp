@@ -228,6 +228,14 @@ TEST(Environment, SlurmCountsInJobStepsOnly) {
   EXPECT_EQ(shell.world_size, 1);
   expect_parts(shell.note, {"7 tasks"});
   EXPECT_TRUE(read({{"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "1"}}).note.empty());
+  // The shell of `srun -n 7 --pty bash` is a task, and the programs that the user starts there are not.
+  const auto pty = with(slurm, {{"SLURM_PTY_PORT", "41234"}});
+  EXPECT_EQ(read(pty).world_size, 1);
+  expect_parts(read(pty).note, {"7 tasks", "start it with srun"});
+  // What srun starts itself is one, with a terminal (--pty) or with the variable of the shell around it. The first
+  // process of a host has no terminal.
+  EXPECT_EQ(read(with(pty, {{"SLURM_TASK_PID", std::to_string(getpid())}})).world_size, 7);
+  EXPECT_EQ(read(with(pty, {{"SLURM_TASK_PID", "1"}})).world_size, 7);
 }
 
 TEST(Environment, TheFirstLauncherDecides) {

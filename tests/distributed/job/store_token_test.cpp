@@ -104,5 +104,21 @@ TEST_F(StoreToken, OfAHostIsRefusedWhereOthersCouldHaveWrittenIt) {
   expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so somebody has cut it: remove it"});
 }
 
+// Slurm hands on the variable of the login node; sudo leaves that of another user.
+TEST_F(StoreToken, OfAHostNeedsNoRuntimeFolder) {
+  const auto ours = host_token("a job");
+  setenv("XDG_RUNTIME_DIR", (folder_.path() / "missing").c_str(), 1);
+  const auto other = host_token("a job");
+  EXPECT_EQ(other.size(), 64u);
+  EXPECT_NE(other, ours);
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(host_token("a job"), other);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(folder_.path().c_str(), 4711, 4711), 0);
+    setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+    EXPECT_EQ(host_token("a job"), other);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::distributed

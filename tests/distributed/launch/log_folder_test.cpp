@@ -43,5 +43,13 @@ TEST(LogFolder, KeepsTheRecordsOfTheLastFailures) {
   }
 }
 
+TEST(LogFolder, NamesATmpdirThatIsNoFolder) {
+  const std::string before = std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "";
+  setenv("TMPDIR", "/scratch/job.4711", 1);
+  testing::expect_parts(testing::error_of([] { const LogFolder logs("", "run", false); }),
+                        {"TMPDIR is /scratch/job.4711", "a folder that exists"});
+  before.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before.c_str(), 1);
+}
+
 }  // namespace
 }  // namespace tandem::distributed
