@@ -33,7 +33,9 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   TANDEM_CHECK(!exists || S_ISREG(there.st_mode), "cannot write ", path_.string(),
                ": it is a device, a pipe or a socket; give the name of a file");
   // Without a name, where the file system can: nothing is left of it if this process is killed.
-  file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  // It gets its name through /proc, which a container may lack.
+  if (::access("/proc/self/fd", F_OK) == 0)
+    file_ = ::open(folder_of(path_).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
   if (file_ >= 0) {
     remove_leftovers(folder_of(path_), file_);
   } else {

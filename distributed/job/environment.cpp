@@ -65,7 +65,7 @@ Environment read_torchrun(const Variables& variables) {
   }
   Environment result;
   result.launcher = "torchrun";
-  result.world_size = variables.number("WORLD_SIZE", 1, any);
+  result.world_size = variables.number("WORLD_SIZE", 1, 1 << 20);  // chosen: more than a job has
   result.rank = variables.number("RANK", 0, result.world_size - 1);
   const bool knows_size = variables.is_set("LOCAL_WORLD_SIZE");
   result.local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, result.world_size, 1);

@@ -30,8 +30,8 @@ struct ServedStore {
   ServedStore(const TcpStoreServer::Options& serving, const TcpStore::Options& connecting)
       : server(serving), client(connecting) {}
   ~ServedStore() {
-    const auto deadline = steady_clock::now() + std::chrono::seconds(5);
-    while (server.clients() > 1 && steady_clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+    const auto deadline = RunningTime::now() + std::chrono::seconds(5);
+    while (server.clients() > 1 && RunningTime::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
   }
 };
 
@@ -189,7 +189,7 @@ class Meeting {
         answer(entry, number);
         pause = milliseconds(1);
       }
-      std::erase_if(missing, [&](int rank) { return attempt_->check({host(rank)}); });
+      std::erase_if(missing, [&](int rank) { return RunningTime::now() < deadline_ && attempt_->check({host(rank)}); });
       if (missing.empty()) break;
       check_time(missing);
       std::this_thread::sleep_for(pause);
@@ -216,7 +216,8 @@ class Meeting {
       return attempt_->get("hosts");
     } catch (const Error&) {
       std::vector<int> missing;
-      for (int rank = 0; rank < size_; ++rank) {
+      const auto end = RunningTime::now() + std::chrono::seconds(1);
+      for (int rank = 0; rank < size_ && RunningTime::now() < end; ++rank) {
         if (!attempt_->check({host(rank)})) missing.push_back(rank);
       }
       if (!missing.empty()) check_time(missing);

@@ -72,6 +72,8 @@ std::string Flight::host() const { return text_of(header.host); }
 std::string Flight::name() const { return fmt::format("rank {} ({}, pid {})", header.rank, host(), header.pid); }
 
 Flight read_flight(const std::filesystem::path& path) {
+  std::error_code error;
+  TANDEM_CHECK(std::filesystem::is_regular_file(path, error), "is no regular file");
   std::ifstream file(path, std::ios::binary);
   Flight flight;
   auto& header = flight.header;

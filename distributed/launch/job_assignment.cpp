@@ -1,6 +1,9 @@
 #include <tandem/distributed/launch/job_assignment.h>
+#include <tandem/distributed/system/signal_name.h>
 
 #include <algorithm>
+#include <csignal>
+#include <string>
 
 namespace tandem::distributed {
 
@@ -17,6 +20,13 @@ void JobAssignment::restart_or_fail(int max_restarts, const std::string& trouble
   const bool may_restart = restarts < max_restarts;
   if (may_restart && !failures.empty() && failures.front().exit_code() == usage_exit_code)
     return fail("no restart: exit code 2 stands for a wrong command line", usage_exit_code);
+  // A rank that took a signal as a request to stop, such as one with --checkpoint, has saved and ended all ranks.
+  if (may_restart && !failures.empty() && failures.front().end.has_exited)
+    for (const int signal : {SIGTERM, SIGINT})
+      if (failures.front().exit_code() == 128 + signal)
+        return fail("no restart: rank " + std::to_string(failures.front().rank) + " was asked to stop by " +
+                        signal_name(signal),
+                    128 + signal);
   if (!may_restart || !can_restart) return fail(trouble, trouble.empty() ? failures.front().exit_code() : trouble_code);
   ++restarts;
   gather_again();

@@ -31,11 +31,13 @@ constexpr std::size_t max_strangers = 512;
 // may have of either (session.cpp).
 constexpr std::size_t max_memory = std::size_t{512} << 20;
 
-// Chosen: clients may use three quarters of this process's file descriptors, because the process needs some itself.
+// Chosen: clients may use three quarters of this process's file descriptors, because the process needs some itself, and
+// a launcher of a few ranks at least 40.
 std::size_t most_clients() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
-  return std::clamp<std::size_t>(files.rlim_cur / 4 * 3, 16, std::size_t{1} << 16);
+  return std::clamp<std::size_t>(files.rlim_cur - std::min(files.rlim_cur, std::max<rlim_t>(files.rlim_cur / 4, 40)),
+                                 16, std::size_t{1} << 16);
 }
 
 }  // namespace

@@ -240,7 +240,8 @@ class GlooTransport : public HostTransport {
           wait_in_gloo(transport_.alarm_, deadline);
         }
       } catch (const std::exception& exception) {
-        if (is_late || is_timeout(exception)) throw PeersLate({peer_});
+        if (is_late || transport_.alarm_->has_rung()) throw PeersLate({peer_});
+        if (refused_) throw PeerGone(peer_, exception.what());
         transport_.explain(exception);
         throw;
       }

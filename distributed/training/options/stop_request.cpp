@@ -136,14 +136,20 @@ void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
       continue;
     }
     const std::lock_guard lock(mutex_);
-    const auto running = std::max<Seconds>(longest_step_, Clock::now() - last_step_);
+    const Seconds now_running = Clock::now() - last_step_, running = std::max<Seconds>(longest_step_, now_running);
+    // Such a step does not end: the other ranks may be gone.
+    const bool is_stuck = longest_step_ > Seconds(0) && now_running > 10 * longest_step_ + Seconds(1);
     std::cerr << start_of_line(STDERR_FILENO)
               << fmt::format(
-                     "no checkpoint could be written within the launcher's grace time of {:.3g} s after {}: {}, and "
-                     "a step takes {:.0f} s: --grace {:.0f} would have sufficed",
+                     "no checkpoint could be written within the launcher's grace time of {:.3g} s after {}: {}, and ",
                      grace.count(), signal_name(received),
-                     checkpoint_.empty() ? "there is none yet" : "the last one is " + checkpoint_,
-                     std::ceil(running.count()), std::ceil(2 * running.count()) + 1)
+                     checkpoint_.empty() ? "there is none yet" : "the last one is " + checkpoint_)
+              << (is_stuck
+                      ? fmt::format("this step has not ended for {:.0f} s, the longest before took {:.2g} s: do the "
+                                    "other ranks still run?",
+                                    now_running.count(), longest_step_.count())
+                      : fmt::format("a step takes {:.0f} s: --grace {:.0f} would have sufficed",
+                                    std::ceil(running.count()), std::ceil(2 * running.count()) + 1))
               << std::endl;
     _exit(128 + received);
   }

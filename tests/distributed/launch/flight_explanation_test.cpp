@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -124,6 +125,9 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   record(2, 4, 5);
   damage(2, static_cast<std::streamoff>(sizeof(FlightHeader) + 4 * sizeof(FlightEntry)), std::string(8, '\0'));
   expect({"rank 2 ended while it wrote 1 of its entries"});
+  fs::remove(folder_ / "rank-2");
+  ASSERT_EQ(mkfifo((folder_ / "rank-2").c_str(), 0600), 0);  // nobody writes to it
+  expect({"rank-2 is no regular file"});
 }
 
 TEST_F(FlightExplanation, brings_the_clocks_of_hosts_together) {

@@ -315,5 +315,14 @@ TEST_F(LauncherTest, RemovesFoldersOfKilledLaunchersAfterAWeek) {
     EXPECT_TRUE(fs::exists(fs::path(folder) / "run/attempt_0/0")) << folder;
 }
 
+// A training that a signal asks to stop saves and ends with 128 + the signal. To start it again would be wrong.
+TEST_F(LauncherTest, ARequestToStopIsNoFailureToRestartFrom) {
+  EXPECT_EQ(run_shell(2, "exit 143", {"--max-restarts=3"}), 143);
+  expect_parts(err(), {"no restart: rank ", "asked to stop by SIGTERM"});
+  EXPECT_EQ(run_shell(2, "exit 130", {"--max-restarts=3"}), 130);
+  expect_parts(err(), {"asked to stop by SIGINT"});
+  EXPECT_EQ(err().find("all ranks start again"), std::string::npos) << err();
+}
+
 }  // namespace
 }  // namespace tandem::distributed

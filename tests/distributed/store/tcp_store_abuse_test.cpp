@@ -157,7 +157,7 @@ TEST(TcpStoreAbuse, IdleClientsMakeRoom) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   for (const std::string token : {"", "secret"}) {
-    const rlimit few{80, before.rlim_max};  // 60 places
+    const rlimit few{100, before.rlim_max};  // 60 places
     setrlimit(RLIMIT_NOFILE, &few);
     TcpStoreServer::Options options{.token = token};
     options.idle_time = 500ms;
