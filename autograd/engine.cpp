@@ -16,6 +16,7 @@
 #include <mutex>
 #include <queue>
 #include <sstream>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -47,7 +48,10 @@ class BackwardPass {
   // With `wanted`, gradients go there and to no leaf.
   explicit BackwardPass(bool retain_graph, Wanted* wanted = nullptr)
       : retain_graph_(retain_graph), wanted_(wanted), outer_(std::exchange(running, this)) {}
-  ~BackwardPass() { running = outer_; }
+  ~BackwardPass() {
+    running = outer_;
+    for (const auto& leaf : claimed_) leaf->pass_of = std::thread::id();
+  }
 
   void run(const std::vector<Edge>& roots, std::vector<Array> gradients) {
     for (const Edge& root : roots) count_uses(root);
@@ -101,13 +105,25 @@ class BackwardPass {
     while (!stack.empty()) {
       const Edge& edge = *stack.back();
       stack.pop_back();
-      if (edge.leaf) ++leaves_[edge.leaf.get()];
+      if (edge.leaf && ++leaves_[edge.leaf.get()] == 1 && !wanted_) claim(edge.leaf);
       if (!edge.node) continue;
       if (++pending_[edge.node.get()].uses > 1) continue;  // the node was seen before, and its inputs are counted
       TANDEM_CHECK(edge.node->backward, "backward: the graph behind ", edge.node->operation,
                    " has been freed by an earlier backward(); pass {.retain_graph = true} to that one");
       for (const Edge& input : edge.node->edges) stack.push_back(&input);
     }
+  }
+
+  // Two passes at once would lose a part of the sum. A pass within another one, on its thread, waits for nobody.
+  void claim(const std::shared_ptr<TensorState>& leaf) {
+    const auto me = std::this_thread::get_id();
+    std::thread::id other;
+    if (leaf->pass_of.compare_exchange_strong(other, me)) claimed_.push_back(leaf);
+    else
+      TANDEM_CHECK(other == me, "backward: another thread runs a backward pass that comes to the same leaf of shape ",
+                   leaf->value.shape(),
+                   ", and both would add to its gradient at once: run them one after the other, give "
+                   "each thread a copy of the model, or use autograd::grad()");
   }
 
   // Brings one gradient to the place that an edge points to. An undefined gradient stands for zero.
@@ -120,6 +136,7 @@ class BackwardPass {
     } else if (edge.leaf) {
       if (gradient.defined()) edge.leaf->accumulate(std::move(gradient));
       if (--leaves_[edge.leaf.get()] == 0) {
+        edge.leaf->end_loan();
         const auto hooks = edge.leaf->grad_ready_hooks;  // a copy, because a hook may remove hooks
         for (const auto& hook : hooks) hook();
       }
@@ -152,6 +169,7 @@ class BackwardPass {
       if (const auto found = wanted_->nodes.find(&node); found != wanted_->nodes.end()) found->second = gradient;
     } else if (const auto retained = node.retained.lock(); gradient.defined() && retained) {
       retained->accumulate(gradient);
+      retained->end_loan();
     }
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
@@ -216,6 +234,7 @@ class BackwardPass {
   BackwardPass* const outer_;
   std::unordered_map<const GraphNode*, Pending> pending_;
   std::unordered_map<const TensorState*, std::int64_t> leaves_;
+  std::vector<std::shared_ptr<TensorState>> claimed_;  // the leaves of which no pass around this one knows
   std::priority_queue<std::shared_ptr<GraphNode>, std::vector<std::shared_ptr<GraphNode>>, LaterMade> ready_;
   std::vector<std::function<void()>> callbacks_;
   const GraphNode* node_ = nullptr;  // the one that is running

@@ -4,7 +4,9 @@
 
 #include <tandem/autograd/operation.h>
 
+#include <atomic>
 #include <list>
+#include <thread>
 
 namespace tandem::autograd {
 
@@ -47,8 +49,17 @@ struct TensorState {
   // that memory, and `grad` is never replaced.
   bool grad_is_fixed = false;
   std::list<std::function<void()>> grad_ready_hooks;
+  std::atomic<std::thread::id> pass_of{};  // the thread whose backward pass comes to this leaf now; none: no thread
 
   void accumulate(Array gradient);
+
+  // `grad` for a program. A backward pass that writes the next gradient calls end_loan(): a program that has kept the
+  // Array gets an Error when it reads numbers, and not the numbers of another step.
+  Array lend_grad();
+  void end_loan();
+
+ private:
+  std::shared_ptr<Storage> loan_;  // the memory of `grad`, as the program sees it
 };
 
 // Where a gradient of `tensor` goes. It goes nowhere when `tensor` requires no gradient.

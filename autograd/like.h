@@ -9,7 +9,7 @@ namespace tandem {
 
 inline Array empty_like(const Tensor& like) { return ops::empty_like(like.value()); }
 inline Array empty_like(const Tensor& like, DType dtype) { return ops::empty_like(like.value(), dtype); }
-inline Array full_like(const Tensor& like, double value, std::optional<DType> dtype = {}) {
+inline Array full_like(const Tensor& like, Number value, std::optional<DType> dtype = {}) {
   return ops::full_like(like.value(), value, dtype);
 }
 inline Array zeros_like(const Tensor& like, std::optional<DType> dtype = {}) {

@@ -57,7 +57,7 @@ Array Tensor::grad() const {
   TANDEM_CHECK(is_leaf() || state_->node->retained.lock() == state_, "grad: this tensor is the result of ",
                state_->node->operation,
                ", and only leaves keep gradients: call retain_grad() before backward(), or use autograd::grad()");
-  return state_->has_grad ? state_->grad : Array();
+  return state_->has_grad ? state_->lend_grad() : Array();
 }
 
 void Tensor::retain_grad() const {
@@ -75,13 +75,17 @@ void Tensor::set_grad(Array grad) {
   state_->accumulate(std::move(grad));
 }
 
+bool Tensor::has_grad_buffer() const { return checked(state_).grad_is_fixed; }
+
 void Tensor::set_grad_buffer(Array buffer) {
-  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype() && buffer.device() == device(),
-               "set_grad_buffer: buffer is ", buffer.shape(), ' ', buffer.dtype(), " on ", buffer.device(),
-               ", the tensor ", shape(), ' ', dtype(), " on ", device());
+  TANDEM_CHECK(
+      !buffer.defined() || (buffer.shape() == shape() && buffer.dtype() == dtype() && buffer.device() == device()),
+      "set_grad_buffer: buffer is ", buffer.shape(), ' ', buffer.dtype(), " on ", buffer.device(), ", the tensor ",
+      shape(), ' ', dtype(), " on ", device());
+  state_->grad_is_fixed = buffer.defined();
+  if (!buffer.defined()) return;
   if (state_->has_grad) buffer.copy_from(state_->grad);
   state_->grad = std::move(buffer);
-  state_->grad_is_fixed = true;
 }
 
 void Tensor::set_value(Array value) {
@@ -90,6 +94,14 @@ void Tensor::set_value(Array value) {
                "set_value: value is ", value.shape(), ' ', value.dtype(), " on ", value.device(), ", the tensor ",
                shape(), ' ', dtype(), " on ", device());
   state_->value = std::move(value);
+}
+
+void Tensor::move_into(Array memory) {
+  const Array& value = this->value();
+  const std::shared_ptr<Storage> storage = value.storage();
+  memory.copy_from(value);
+  if (value.bytes() == storage->bytes() && value.strides() == memory.strides()) storage->swap_memory(*memory.storage());
+  else set_value(std::move(memory));
 }
 
 void Tensor::move_to(Device device) {
@@ -154,8 +166,7 @@ void TensorState::accumulate(Array gradient) {
   if (has_grad) {
     ops::add_(grad, gradient);
   } else if (grad_is_fixed) {
-    const bool is_there = gradient.storage() == grad.storage() && gradient.offset() == grad.offset() &&
-                          gradient.strides() == grad.strides();
+    const bool is_there = gradient.raw() == grad.raw() && gradient.strides() == grad.strides();
     if (is_there) grad.storage()->written_by("backward");  // the operation wrote it there (gradient_place.h)
     else grad.copy_from(gradient);
   } else {
@@ -172,6 +183,22 @@ void TensorState::accumulate(Array gradient) {
     }
   }
   has_grad = true;
+}
+
+Array TensorState::lend_grad() {
+  const std::shared_ptr<Storage>& memory = grad.storage();
+  if (!loan_ || loan_->data() != memory->data() || loan_->bytes() != memory->bytes())
+    loan_ = storage_slice(memory, 0, memory->bytes());
+  return {loan_, grad.shape(), grad.strides(), grad.offset(), grad.dtype()};
+}
+
+void TensorState::end_loan() {
+  if (loan_.use_count() <= 1) return;  // the program has kept nothing
+  loan_->revoke(
+      "this Array was a gradient, and a backward pass has computed the next one since: a program that needs the "
+      "earlier "
+      "numbers keeps grad().clone()");
+  loan_ = nullptr;
 }
 
 // A long chain of nodes must not be released by recursion. So nodes that lose their last owner wait in a list.

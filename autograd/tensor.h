@@ -36,7 +36,8 @@ struct BackwardOptions {
 
 // A Tensor is a handle: copies refer to the same value, gradient and history. A *leaf* is a Tensor that the user made,
 // such as a parameter or an input. The gradient of a leaf accumulates in grad(). Only leaves that require a gradient
-// have one. One thread at a time may use a graph. Different threads may build and differentiate different graphs.
+// have one. One thread at a time may use a graph. Different threads may build and differentiate different graphs. Two
+// backward passes that come to one leaf at once are an Error.
 //
 // A member of a module that add_parameter() or add_buffer() has given it cannot be made to refer to something else: the
 // module would go on saving and moving the old value. Assigning another Tensor to such a member is an Error;
@@ -46,12 +47,19 @@ class Tensor {
   Tensor() = default;
   Tensor(const Tensor& other) : state_(other.state_) {}
   Tensor(Tensor&& other) noexcept : state_(std::move(other.state_)), is_member_(other.is_member_) {}
-  Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
-  Tensor& operator=(Tensor&& other) {
+  Tensor& operator=(const Tensor& other) & { return *this = Tensor(other); }
+  Tensor& operator=(Tensor&& other) & {
     if (is_member_ && !other.is_member_ && state_ && state_ != other.state_) fail_reassigned();
     is_member_ = is_member_ || other.is_member_;
     state_ = std::move(other.state_);
     return *this;
+  }
+  // x[0] = y would change the handle that x[0] gives, and not one number of x.
+  template <class T>
+  void operator=(const T&) && {
+    static_assert(sizeof(T) == 0,
+                  "this assignment would write no number: for x[0] = y write "
+                  "x[0].value().copy_from(y.value()), or copy_(x[0], y), which has a gradient");
   }
   ~Tensor() = default;
   Tensor(Array value, bool requires_grad = false);  // NOLINT: an Array is a Tensor without history
@@ -72,7 +80,9 @@ class Tensor {
   bool is_leaf() const;
 
   // The sum of the gradients of the backward passes since zero_grad(). Undefined when there was none. Only leaves keep
-  // gradients, and results for which retain_grad() was called: an Error for other results.
+  // gradients, and results for which retain_grad() was called: an Error for other results. The Array shows the gradient
+  // in its place, and is valid until the next backward pass that comes to this Tensor: to read it after that is an
+  // Error. grad().clone() stays.
   Array grad() const;
   // From now on this result of an operation keeps its gradient, as a leaf does.
   void retain_grad() const;
@@ -81,11 +91,16 @@ class Tensor {
   // Replaces the gradient. An undefined Array removes it.
   void set_grad(Array grad);
   // From now on the gradient accumulates in `buffer`, which has the shape, dtype and device of this Tensor and may be a
-  // view of a communication bucket. A gradient that exists moves into the buffer.
+  // view of a communication bucket. A gradient that exists moves into the buffer. An undefined Array ends that.
   void set_grad_buffer(Array buffer);
-  // Makes this leaf hold `value`, which has the same shape, dtype and device. An optimizer moves parameters into its
-  // arena in this way.
+  bool has_grad_buffer() const;
+  // Makes this leaf hold `value`, which has the same shape, dtype and device. Arrays of the value from before keep the
+  // old numbers.
   void set_value(Array value);
+  // Moves the value of this leaf into `memory`, which has the same shape, dtype and device, and the same strides where
+  // the value is dense. Arrays that show the value, such as those of a state dict, show it there; only a value that is
+  // a part of a larger array leaves them behind. An optimizer moves parameters into its arena in this way.
+  void move_into(Array memory);
   // Brings the value and the gradient of this leaf to `device`. All handles of the leaf see them there. Error when the
   // gradient has a buffer (set_grad_buffer), because the buffer would stay behind.
   void move_to(Device device);

@@ -121,7 +121,7 @@ Tensor mish_(const Tensor& x) { return unary_("mish_", functors::Mish{}, x); }
 Tensor fill_(const Tensor& x, Number value) {
   autograd::check_in_place("fill_", {x});
   Array target = x.value();
-  target.fill(value.value);
+  target.fill(value);
   // The result does not depend on the former numbers. So their gradient is undefined, which stands for zero.
   autograd::record_in_place("fill_", {x}, [](const Array&, Needs) -> Gradients { return {Array()}; });
   return x;

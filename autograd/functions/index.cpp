@@ -87,7 +87,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tens
                 });
 }
 
-Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, double value) {
+Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, Number value) {
   const Scope scope("scatter");
   Array y = x.value().clone();
   ops::scatter_(y, dim, index, ops::scalar(value, x.dtype(), x.device()).expand(index.shape()));
@@ -123,7 +123,7 @@ Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Te
                 });
 }
 
-Tensor masked_fill(const Tensor& x, const Array& mask, double value) {
+Tensor masked_fill(const Tensor& x, const Array& mask, Number value) {
   const Scope scope("masked_fill");
   return record("masked_fill", {x}, ops::masked_fill(x.value(), mask, value),
                 [before = x.shape(), saved = Saved("masked_fill", mask)](const Array& grad, Needs) -> Gradients {

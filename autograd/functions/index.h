@@ -23,14 +23,14 @@ Tensor take_along_dim(const Tensor& x, const Array& index);
 // nor than x except in `dim`. x and source have one dtype. Where several are written to one element, which one stays is
 // not said; sums are the same each time on the CPU.
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source);
-Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, double value);
+Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, Number value);
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source);
 // A copy of x whose slice index[j] along `dim` has alpha times slice j of source added. source has x's shape except
 // that `dim` has the size of `index` (N).
 Tensor index_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source, double alpha = 1);
 
 // x with `value` where `mask` (bool) is true. x and mask broadcast.
-Tensor masked_fill(const Tensor& x, const Array& mask, double value);
+Tensor masked_fill(const Tensor& x, const Array& mask, Number value);
 // The elements of x where `mask` (bool) is true, as one row. x and mask broadcast. masked_select(), nonzero() and
 // one_hot() with num_classes -1 wait for a GPU.
 Tensor masked_select(const Tensor& x, const Array& mask);

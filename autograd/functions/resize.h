@@ -12,7 +12,7 @@ namespace tandem {
 struct ScaleFactor {
   double h, w;
   ScaleFactor(double both) : h(both), w(both) {}  // NOLINT: 2 doubles the size
-  ScaleFactor(double h, double w) : h(h), w(w) {}
+  ScaleFactor(double height, double width) : h(height), w(width) {}
 };
 struct InterpolateOptions {
   std::optional<Extent> size = std::nullopt;               // either this

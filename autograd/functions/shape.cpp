@@ -73,7 +73,7 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, Indexing indexing)
   return grids;
 }
 
-Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode, double value) {
+Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode, Number value) {
   const Scope scope("pad");
   return record_unary(
       "pad", x, ops::pad(x.value(), padding, mode, value),

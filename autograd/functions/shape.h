@@ -32,7 +32,7 @@ inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> tensors, Index
 
 // `padding` is {before, after} for the last dimension, then for the dimension before it, and so on. A negative number
 // cuts elements off (PadMode::constant only).
-Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode = PadMode::constant, double value = 0);
+Tensor pad(const Tensor& x, const ops::Padding& padding, PadMode mode = PadMode::constant, Number value = 0);
 // Shifts elements along `dims`; those that leave at one end enter at the other. Without `dims` x counts as one long
 // row.
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});

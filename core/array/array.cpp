@@ -131,7 +131,7 @@ void check_writable(const Array& target, const char* operation) {
 }
 
 bool overlap(const Array& target, const Array& source) {
-  if (target.storage() != source.storage()) return false;
+  if (target.device() != source.device()) return false;
   const bool is_same = target.raw() == source.raw() && target.shape() == source.shape() &&
                        target.strides() == source.strides() && target.dtype() == source.dtype();
   if (is_same) return false;
@@ -153,16 +153,22 @@ void Array::copy_from(const Array& source) {
   storage_->written_by("copy_from");
 }
 
-void Array::fill(double value) {
+void Array::fill(Number number) {
+  const double value = number.value;
   TANDEM_CHECK(can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
   if (numel() == 0) return;
   device_memory(device()).fill(*this, value);
   storage_->written_by("fill");
 }
 
+void Array::check_one_element() const {
+  TANDEM_CHECK(defined(), "item: this Array is undefined: it was made without a value");
+  TANDEM_CHECK(numel() == 1, "item: needs exactly one element, got shape ", shape_);
+}
+
 double Array::item() const {
-  TANDEM_CHECK(defined() && numel() == 1, "item: needs exactly one element, got shape ", shape_);
-  return to_vector<double>()[0];
+  if (dtype_ == DType::i64) return Number(item<std::int64_t>()).value;
+  return item<double>();
 }
 
 template <class T>

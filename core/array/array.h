@@ -3,12 +3,14 @@
 
 #include <tandem/core/array/storage.h>
 #include <tandem/core/base/dtype.h>
+#include <tandem/core/base/number.h>
 #include <tandem/core/base/shape.h>
 
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace tandem {
@@ -23,6 +25,17 @@ class Array {
 
   Array() = default;  // an undefined array has no storage: only defined() and assignment make sense
   Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
+  Array(const Array&) = default;
+  Array(Array&&) noexcept = default;
+  Array& operator=(const Array&) & = default;
+  Array& operator=(Array&&) & noexcept = default;
+  // x.select(0, 1) = y would change the handle that select() returns, and not one number of x.
+  template <class T>
+  void operator=(const T&) && {
+    static_assert(sizeof(T) == 0,
+                  "this assignment would write no number: for x.slice(...) = y write "
+                  "x.slice(...).copy_from(y), and for a single number x.slice(...).fill(value)");
+  }
 
   // Uninitialised memory: row-major, or channels last (for 4 dimensions only).
   static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
@@ -34,6 +47,18 @@ class Array {
   template <class T>
   static Array from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
+  }
+  // A vector (n) of the numbers that are written there. Their dtype is that of torch.tensor: i64 for {1, 2, 3} and f32
+  // for {1.0, 2.5}.
+  template <class T, std::size_t n>
+  static Array from(const T (&values)[n]) {
+    using N = std::conditional_t<std::is_same_v<T, int>, std::int64_t,
+                                 std::conditional_t<std::is_same_v<T, double>, float, T>>;
+    return from(std::vector<N>(values, values + n));
+  }
+  template <class T>
+  static Array from(const std::vector<T>& values) {
+    return from(values, {static_cast<std::int64_t>(values.size())});
   }
 
   bool defined() const { return storage_ != nullptr; }
@@ -58,6 +83,8 @@ class Array {
   // The address of the first element. data<T>() is for use on the host: it checks that T is the array's dtype and that
   // the array is on the CPU.
   void* raw() const {
+    if (!storage_) [[unlikely]]
+      fail_undefined();
     return static_cast<char*>(storage_->data()) + offset_ * static_cast<std::int64_t>(size_of(dtype_));
   }
   template <class T>
@@ -103,10 +130,16 @@ class Array {
 
   // In-place writes. Each of them raises the version of the storage.
   void copy_from(const Array& source);  // any strides, dtypes and devices; source broadcasts to this shape
-  void fill(double value);
+  void fill(Number value);
 
-  // The only element as a number. Error when there is not exactly one.
+  // The only element as a number. Error when there is not exactly one, and when it is an integer that no double holds:
+  // item<std::int64_t>() gives that one.
   double item() const;
+  template <class T>
+  T item() const {
+    check_one_element();
+    return to_vector<T>()[0];
+  }
   // All elements, row-major, converted to T.
   template <class T>
   std::vector<T> to_vector() const;
@@ -114,6 +147,7 @@ class Array {
 
  private:
   [[noreturn]] static void fail_undefined();
+  void check_one_element() const;
 
   std::shared_ptr<Storage> storage_;
   Shape shape_;

@@ -35,6 +35,7 @@ int device_count(Device::Kind kind) {
 void synchronize(Device device) { device_memory(device).synchronize(); }
 
 MemoryStats memory_stats(Device device) { return device_memory(device).allocator().stats(); }
+void empty_cache(Device device) { device_memory(device).allocator().empty_cache(); }
 void reset_peak_memory(Device device) { device_memory(device).allocator().reset_peak(); }
 
 Device parse_device(std::string_view text) {

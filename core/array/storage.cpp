@@ -2,6 +2,8 @@
 #include <tandem/core/array/storage.h>
 #include <tandem/core/base/check.h>
 
+#include <utility>
+
 namespace tandem {
 
 Storage::Storage(std::size_t bytes, Device device)
@@ -19,6 +21,14 @@ Storage::~Storage() {
   } catch (const std::exception&) {
   }
 }
+
+void Storage::swap_memory(Storage& other) {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(release_, other.release_);
+}
+
+void Storage::fail_revoked() const { detail::fail(revoked_); }
 
 std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes) {
   TANDEM_CHECK(byte_offset <= parent->bytes() && bytes <= parent->bytes() - byte_offset, "storage_slice: ", bytes,

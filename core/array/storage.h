@@ -23,7 +23,11 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  void* data() const { return data_; }
+  void* data() const {
+    if (revoked_) [[unlikely]]
+      fail_revoked();
+    return data_;
+  }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
@@ -35,13 +39,22 @@ class Storage {
     last_writer_ = operation;
   }
 
+  // Gives the memory of `other` to this storage, and that of this one to `other`. All Arrays of either show the other
+  // memory from then on. Both are on one device.
+  void swap_memory(Storage& other);
+  // From now on data() is an Error with this text, which lives as long as the program.
+  void revoke(const char* why) { revoked_ = why; }
+
  private:
+  [[noreturn]] void fail_revoked() const;
+
   void* data_;
   std::size_t bytes_;
   Device device_;
   std::function<void()> release_;
   std::uint64_t version_ = 0;
   const char* last_writer_ = "";
+  const char* revoked_ = nullptr;
 };
 
 // A part of `parent` with a version count of its own, for one parameter in an optimizer's arena or one gradient in a

@@ -13,6 +13,8 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
 
 void Dims::fail_too_large() const { detail::fail("the sizes ", *this, " multiply to more than 64 bits hold"); }
 
+void Dims::fail_no_entry(int i) const { detail::fail("there is no entry ", i, " in ", *this, ", which has ", ndim_); }
+
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.ndim(), 1);
   // When one size is 0, the others may be so large that their product wraps around. That does no harm: nobody uses the

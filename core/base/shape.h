@@ -34,8 +34,9 @@ class Dims {
   }
 
   constexpr int ndim() const { return ndim_; }
-  constexpr std::int64_t operator[](int i) const { return values_[i]; }
-  std::int64_t& operator[](int i) { return values_[i]; }
+  // Entry `i`; a negative i counts from the end. Error when there is no such entry.
+  constexpr std::int64_t operator[](int i) const { return values_[position(i)]; }
+  std::int64_t& operator[](int i) { return values_[position(i)]; }
   constexpr const std::int64_t* begin() const { return values_.data(); }
   constexpr const std::int64_t* end() const { return values_.data() + ndim_; }
   void push_back(std::int64_t value) {
@@ -57,6 +58,14 @@ class Dims {
 
  private:
   [[noreturn]] void fail_too_large() const;
+  [[noreturn]] void fail_no_entry(int i) const;
+  // One comparison for the usual case: a negative number is a large unsigned one.
+  constexpr unsigned position(int i) const {
+    if (static_cast<unsigned>(i) < static_cast<unsigned>(ndim_)) [[likely]]
+      return static_cast<unsigned>(i);
+    if (i >= 0 || i + ndim_ < 0) fail_no_entry(i);
+    return static_cast<unsigned>(i + ndim_);
+  }
 
   std::array<std::int64_t, max_ndim> values_{};
   int ndim_ = 0;

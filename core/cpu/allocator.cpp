@@ -1,6 +1,8 @@
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/device/caching_allocator.h>
 
+#include <malloc.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -13,11 +15,15 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t alignment = 64;  // bytes: a cache line, which is also the widest vector
+// Chosen: what any machine has to spare, and a small network never comes to.
+constexpr std::size_t most_cached = std::size_t{256} << 20;
 
 class HostMemory : public MemorySource {
  public:
   void* allocate(std::size_t bytes) override { return std::aligned_alloc(alignment, bytes); }
   void release(void* block, std::size_t) override { std::free(block); }
+  // The C library keeps what is freed for itself, so the system would count it as this process's.
+  void trimmed() override { malloc_trim(0); }
   // Tells the address sanitizer which bytes somebody uses. By itself it knows only about blocks that come from the
   // system.
   void set_in_use([[maybe_unused]] void* block, [[maybe_unused]] std::size_t used,
@@ -34,7 +40,7 @@ class HostMemory : public MemorySource {
 // The allocator is never destroyed, because Arrays with static storage may give memory back after main() has ended.
 CachingAllocator& CpuBackend::allocator() {
   static auto* source = new HostMemory;
-  static auto* instance = new CachingAllocator(*source, alignment);
+  static auto* instance = new CachingAllocator(*source, alignment, most_cached);
   return *instance;
 }
 

@@ -61,7 +61,7 @@ struct DeviceNest {
     return offset_of(output, kept_shape.ndim(), kept_shape.begin(), kept_strides.begin());
   }
   TANDEM_HOST_DEVICE std::int64_t element_offset(std::int64_t i) const {
-    if (reduced_shape.ndim() == 1) return i * reduced_strides[0];
+    if (reduced_shape.ndim() == 1) return i * *reduced_strides.begin();
     return offset_of(i, reduced_shape.ndim(), reduced_shape.begin(), reduced_strides.begin());
   }
   TANDEM_HOST_DEVICE std::int64_t begin_of(std::int64_t part) const { return count * part / parts; }

@@ -18,10 +18,10 @@ struct ScanNest {
     x = x_first;
     y = y_first;
     for (int d = shape.ndim() - 1; d >= 0; --d) {
-      const std::int64_t i = line % shape[d];
-      line /= shape[d];
-      x += i * x_strides[d];
-      y += i * y_strides[d];
+      const std::int64_t i = line % shape.begin()[d];
+      line /= shape.begin()[d];
+      x += i * x_strides.begin()[d];
+      y += i * y_strides.begin()[d];
     }
   }
 };

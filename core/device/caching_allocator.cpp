@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tandem {
 
@@ -25,6 +26,7 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   stats_.bytes_cached -= block.bytes;
   stats_.bytes_in_use += block.bytes;
   stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
+  note_use();
   return block.data;
 }
 
@@ -34,6 +36,33 @@ void CachingAllocator::deallocate(void* block, std::size_t bytes) {
   source_.set_in_use(block, 0, given);
   stats_.bytes_in_use -= given;
   stats_.bytes_cached += given;
+  if (stats_.bytes_cached > most_cached_) trim();
+}
+
+void CachingAllocator::empty_cache() {
+  const std::lock_guard lock(mutex_);
+  release_cached();
+  source_.trimmed();
+}
+
+void CachingAllocator::note_use() {
+  // Chosen: some hundred steps of a small network, some ten of a large one.
+  constexpr std::uint64_t period = 50000;
+  if (++requests_ % period == 0) peak_before_ = std::exchange(peak_now_, 0);
+  peak_now_ = std::max(peak_now_, stats_.bytes_in_use);
+}
+
+void CachingAllocator::trim() {
+  const std::uint64_t limit = std::max<std::uint64_t>({most_cached_, peak_now_, peak_before_});
+  if (stats_.bytes_cached <= limit) return;
+  while (stats_.bytes_cached > limit - limit / 8) {
+    std::size_t oldest = free_.size();
+    for (std::size_t i = 0; i < free_.size(); ++i)
+      if (!free_[i].empty() && (oldest == free_.size() || last_request_[i] < last_request_[oldest])) oldest = i;
+    if (oldest == free_.size()) return;
+    release_class(oldest);
+  }
+  source_.trimmed();
 }
 
 MemoryStats CachingAllocator::stats() const {
@@ -48,6 +77,7 @@ void CachingAllocator::reset_peak() {
 
 CachingAllocator::Block CachingAllocator::take(std::size_t bytes) {
   const SizeClass wanted = size_class(bytes);
+  last_request_[wanted.index] = requests_;
   return {take_from(free_[wanted.index], wanted.bytes), wanted.bytes};
 }
 
@@ -84,13 +114,15 @@ void CachingAllocator::release(void* block, std::size_t bytes) {
 }
 
 void CachingAllocator::release_cached() {
-  for (std::size_t i = 0; i < free_.size(); ++i) {
-    if (free_[i].empty()) continue;
-    const std::size_t bytes =
-        size_class((std::size_t{1} << i / most_steps) / most_steps * (most_steps + i % most_steps)).bytes;
-    for (void* block : free_[i]) release(block, bytes);
-    free_[i].clear();
-  }
+  for (std::size_t i = 0; i < free_.size(); ++i)
+    if (!free_[i].empty()) release_class(i);
+}
+
+void CachingAllocator::release_class(std::size_t index) {
+  const std::size_t bytes =
+      size_class((std::size_t{1} << index / most_steps) / most_steps * (most_steps + index % most_steps)).bytes;
+  for (void* block : free_[index]) release(block, bytes);
+  free_[index].clear();
 }
 
 }  // namespace tandem

@@ -19,5 +19,7 @@ struct MemoryStats {
 // Any thread may call these. From reset_peak_memory() on, peak_bytes_in_use is the most that was in use since then.
 MemoryStats memory_stats(Device device = {});
 void reset_peak_memory(Device device = {});
+// Gives the blocks that wait for a request back to the system: before another program needs the memory.
+void empty_cache(Device device = {});
 
 }  // namespace tandem

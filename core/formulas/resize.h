@@ -21,8 +21,8 @@ struct ResizeAxis {
   R scale;  // a distance in the output times this is the distance in the input
 
   // `factor` is the scale factor that the caller gave, or 0 when the caller gave none.
-  ResizeAxis(std::int64_t in, std::int64_t out, Interpolation mode, bool align_corners, double factor)
-      : in(in), out(out), mode(mode), align_corners(align_corners) {
+  ResizeAxis(std::int64_t elements, std::int64_t wanted, Interpolation how, bool corners_align, double factor)
+      : in(elements), out(wanted), mode(how), align_corners(corners_align) {
     if (align_corners) scale = out > 1 ? static_cast<R>(in - 1) / static_cast<R>(out - 1) : R(0);
     else scale = factor > 0 ? static_cast<R>(1 / factor) : static_cast<R>(in) / static_cast<R>(out);
   }

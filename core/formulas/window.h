@@ -11,7 +11,7 @@ namespace tandem {
 struct Extent {
   std::int64_t h, w;
   Extent(std::int64_t both) : h(both), w(both) {}  // an Extent of 5 is 5 x 5
-  Extent(std::int64_t h, std::int64_t w) : h(h), w(w) {}
+  Extent(std::int64_t height, std::int64_t width) : h(height), w(width) {}
   bool operator==(const Extent&) const = default;
 };
 inline std::ostream& operator<<(std::ostream& out, Extent e) { return out << e.h << 'x' << e.w; }

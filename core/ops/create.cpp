@@ -7,14 +7,14 @@
 
 namespace tandem::ops {
 
-Array full(const Shape& shape, double value, DType dtype, Device device) {
+Array full(const Shape& shape, Number value, DType dtype, Device device) {
   Array result = Array::empty(shape, dtype, device);
   result.fill(value);
   return result;
 }
 Array zeros(const Shape& shape, DType dtype, Device device) { return Array::zeros(shape, dtype, device); }
 Array ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
-Array scalar(double value, DType dtype, Device device) { return full({}, value, dtype, device); }
+Array scalar(Number value, DType dtype, Device device) { return full({}, value, dtype, device); }
 
 namespace {
 
@@ -79,7 +79,7 @@ Array empty_like(const Array& like, DType dtype) {
   return Array::empty(like.shape(), dtype, like.device());
 }
 Array empty_like(const Array& like) { return empty_like(like, like.dtype()); }
-Array full_like(const Array& like, double value, std::optional<DType> dtype) {
+Array full_like(const Array& like, Number value, std::optional<DType> dtype) {
   Array result = empty_like(like, dtype.value_or(like.dtype()));
   result.fill(value);
   return result;

@@ -11,10 +11,10 @@
 namespace tandem {
 namespace ops {
 
-Array full(const Shape& shape, double value, DType dtype = DType::f32, Device device = {});
+Array full(const Shape& shape, Number value, DType dtype = DType::f32, Device device = {});
 Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
-Array scalar(double value, DType dtype = DType::f32, Device device = {});  // shape ()
+Array scalar(Number value, DType dtype = DType::f32, Device device = {});  // shape ()
 
 // start, start + step, ... as long as they are before end. The dtype is i64 where all three numbers are integers, else
 // f32, unless one is given.
@@ -53,7 +53,7 @@ Array multinomial(const Array& weights, std::int64_t count, bool replacement = f
 // unless another is given.
 Array empty_like(const Array& like);
 Array empty_like(const Array& like, DType dtype);
-Array full_like(const Array& like, double value, std::optional<DType> dtype = {});
+Array full_like(const Array& like, Number value, std::optional<DType> dtype = {});
 Array zeros_like(const Array& like, std::optional<DType> dtype = {});
 Array ones_like(const Array& like, std::optional<DType> dtype = {});
 Array rand_like(const Array& like, std::optional<DType> dtype = {}, Generator& generator = default_generator());

@@ -181,7 +181,8 @@ Shape masked_shape(const Array& x, const Array& mask, const char* operation) {
   return broadcast_shape(x.shape(), mask.shape(), operation);
 }
 
-Array masked_fill(const Array& x, const Array& mask, double value) {
+Array masked_fill(const Array& x, const Array& mask, Number number) {
+  const double value = number.value;
   const Shape shape = masked_shape(x, mask, "masked_fill");
   TANDEM_CHECK(can_hold(x.dtype(), value) && (is_floating(x.dtype()) || value == std::trunc(value)),
                "masked_fill: ", value, " is no ", x.dtype());

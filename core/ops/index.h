@@ -29,7 +29,7 @@ void index_add_(Array& target, std::int64_t dim, const Array& index, const Array
 // The shape that x and its `mask` broadcast to. Error when the mask is not bool, or on another device than x.
 Shape masked_shape(const Array& x, const Array& mask, const char* operation);
 // x, with `value` where `mask` (bool) is true. x and mask broadcast.
-Array masked_fill(const Array& x, const Array& mask, double value);
+Array masked_fill(const Array& x, const Array& mask, Number value);
 // The places where x is not zero: (count, ndim) i64, in row-major order. This call, and the two below, wait for a GPU
 // to finish, because the size of the result depends on values.
 Array nonzero(const Array& x);

@@ -169,7 +169,8 @@ std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array
 
 }  // namespace
 
-Array pad(const Array& x, const Padding& padding, PadMode mode, double value) {
+Array pad(const Array& x, const Padding& padding, PadMode mode, Number number) {
+  const double value = number.value;
   TANDEM_CHECK(can_hold(x.dtype(), value), "pad: ", value, " is no ", x.dtype());
   const auto sides = sides_of(x.shape(), padding, mode);
   const Shape shape = padded_shape(x.shape(), sides);

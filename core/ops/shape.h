@@ -25,7 +25,7 @@ Array stack(std::span<const Array> inputs, std::int64_t dim = 0);
 // elements, in constant mode only. Padding by reflection must be smaller than the dimension, and circular padding not
 // larger than it.
 using Padding = std::vector<std::int64_t>;
-Array pad(const Array& x, const Padding& padding, PadMode mode = PadMode::constant, double value = 0);
+Array pad(const Array& x, const Padding& padding, PadMode mode = PadMode::constant, Number value = 0);
 // The gradient with respect to x (of shape `shape`), from the gradient of pad(x, ...).
 Array pad_grad(const Array& grad, const Shape& shape, const Padding& padding, PadMode mode);
 

@@ -36,6 +36,60 @@ TEST(Engine, ZeroGradForgetsTheGradientAndTheNextPassWrites) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{5, 5}));
 }
 
+// The numbers of another step would come in their place, where gradients keep their memory.
+TEST(Engine, AGradientIsValidUntilTheNextBackward) {
+  for (const bool in_buffer : {false, true}) {
+    Tensor x = leaf({1, 2}), y = leaf({3, 4});
+    if (in_buffer) x.set_grad_buffer(ops::zeros({2}));
+    sum(x * 3).backward();
+    const Array kept = x.grad(), part = kept.slice(0, 1, 2), copy = kept.clone();
+    EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{3, 3}));
+    sum(y * y).backward();
+    x.zero_grad();
+    EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{3, 3})) << "no backward pass has come to x";
+    sum(x * 5).backward();
+    EXPECT_ERROR(kept.to_vector<float>(), "the next one since", "grad().clone()");
+    EXPECT_ERROR(ops::zip(functors::Add{}, part, part), "grad().clone()");
+    EXPECT_EQ(copy.to_vector<float>(), (std::vector<float>{3, 3}));
+    EXPECT_EQ(grad_of(x), (std::vector<float>{5, 5}));
+  }
+}
+
+TEST(Engine, AGradientCanBeChangedInItsPlaceAndSet) {
+  for (const bool in_buffer : {false, true}) {
+    Tensor x = leaf({1, 2});
+    if (in_buffer) x.set_grad_buffer(ops::zeros({2}));
+    sum(x * 3).backward();
+    Array gradient = x.grad();
+    ops::scale_(gradient, 2);
+    EXPECT_EQ(grad_of(x), (std::vector<float>{6, 6}));
+    x.set_grad(gradient);
+    EXPECT_EQ(gradient.to_vector<float>(), (std::vector<float>{6, 6}));
+    sum(x).backward();
+    EXPECT_EQ(grad_of(x), (std::vector<float>{7, 7}));
+  }
+}
+
+TEST(Engine, TwoThreadsDoNotAddToOneGradientAtOnce) {
+  const Tensor shared = leaf({1, 2}), own = leaf({3, 4});
+  auto hook = shared.on_grad_ready([&] {
+    std::thread([&] {
+      EXPECT_ERROR(sum(shared * own).backward(), "another thread runs a backward pass", "(2)");
+      sum(own * 2).backward();
+      EXPECT_EQ(autograd::grad({sum(shared * own)}, {shared})[0].to_vector<float>(), (std::vector<float>{3, 4}));
+    }).join();
+  });
+  sum(shared * 3).backward();
+  hook.remove();
+  EXPECT_EQ(grad_of(shared), (std::vector<float>{3, 3}));
+  EXPECT_EQ(grad_of(own), (std::vector<float>{2, 2}));
+  std::thread([&] { sum(shared).backward(); }).join();  // one after the other
+  EXPECT_EQ(grad_of(shared), (std::vector<float>{4, 4}));
+  EXPECT_ERROR(sum(shared * own).backward({.gradient = ops::ones({3})}), "the gradient is (3)");
+  sum(shared).backward();  // also after a pass that failed
+  EXPECT_EQ(grad_of(shared), (std::vector<float>{5, 5}));
+}
+
 TEST(Engine, GradientsLandInTheGivenBuffer) {
   Tensor x = leaf({1, 2});
   const Array bucket = ops::full({10}, 7);

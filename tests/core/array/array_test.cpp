@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "support/arrays.h"
 #include "support/dtypes.h"
@@ -134,6 +135,35 @@ TEST(Array, FillSetsEveryDtype) {
   EXPECT_EQ(view.to_vector<float>(), (Floats(4, 0.1f)));
 }
 
+TEST(Array, FromNumbersThatAreWrittenThere) {
+  EXPECT_EQ(Array::from({1, 2, 3}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(Array::from({1, 2, 3}).dtype(), DType::i64);
+  EXPECT_EQ(Array::from({std::int64_t{1} << 60}).item<std::int64_t>(), std::int64_t{1} << 60);
+  EXPECT_EQ(Array::from({1.0, 2.5}).to_vector<float>(), (Floats{1, 2.5}));
+  EXPECT_EQ(Array::from({1.0, 2.5}).dtype(), DType::f32);
+  EXPECT_EQ(Array::from(std::vector<double>{4}).shape(), (Shape{1}));
+}
+
+// Beyond 2^53 a double holds only some of the integers.
+TEST(Array, LargeIntegersAreExactOrAnError) {
+  constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
+  const Array ids = Array::from(std::vector<std::int64_t>{large, large - 1}, {2});
+  EXPECT_EQ(ids.select(0, 0).item<std::int64_t>(), large);
+  EXPECT_ERROR(ids.select(0, 0).item(), "9007199254740993", "beyond 2^53");
+  EXPECT_EQ(ids.select(0, 1).item(), 0x1p53);
+  EXPECT_ERROR(ids == large, "9007199254740993", "beyond 2^53");
+  EXPECT_EQ((ids == Array::from(std::vector<std::int64_t>{large}, {1})).to_vector<std::uint8_t>(),
+            (std::vector<std::uint8_t>{1, 0}));
+  EXPECT_EQ((ids == large - 1).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 1}));
+  EXPECT_ERROR(full({2}, large, DType::i64), "beyond 2^53");
+  EXPECT_ERROR(ops::masked_fill(ids, ids == large - 1, large), "beyond 2^53");
+  EXPECT_ERROR(Array(ids.clone()).fill(large), "beyond 2^53");
+  EXPECT_ERROR(full({2}, std::numeric_limits<std::uint64_t>::max(), DType::i64), "18446744073709551615");
+  EXPECT_EQ(full({1}, std::numeric_limits<std::int64_t>::min(), DType::i64).item<std::int64_t>(),
+            std::numeric_limits<std::int64_t>::min());
+  EXPECT_ERROR(ids.item<std::int64_t>(), "one element", "(2)");
+}
+
 TEST(Array, ItemAndToString) {
   EXPECT_EQ(ops::scalar(2.5).item(), 2.5);
   EXPECT_EQ(ops::full({1, 1}, 7, DType::i32).item(), 7);
@@ -141,7 +171,8 @@ TEST(Array, ItemAndToString) {
   EXPECT_EQ(counting({3}).select(0, 2).item(), 2);
   EXPECT_ERROR(counting({2}).item(), "one element", "(2)");
   EXPECT_ERROR(Array::empty({0}).item(), "one element", "(0)");
-  EXPECT_ERROR(Array().item(), "one element");
+  EXPECT_ERROR(Array().item(), "item", "this Array is undefined");
+  EXPECT_ERROR(Array().raw(), "an Array here is undefined");
   EXPECT_EQ(array_of({1, 2.5}).to_string(), "Array(2) f32 cpu [1.0000, 2.5000]");
   EXPECT_EQ(counting({2, 2}, DType::i64).transpose(0, 1).to_string(), "Array(2, 2) i64 cpu\n[[0, 2],\n [1, 3]]");
   EXPECT_EQ(ops::scalar(3).to_string(), "Array() f32 cpu 3.");

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
+#include <string>
 #include <type_traits>
 
 #include "support/temporary_folder.h"
@@ -35,6 +37,20 @@ TEST(Shape, OfOneNumber) {
   EXPECT_EQ(same({}), Dims());
   static_assert(!std::is_convertible_v<bool, Dims>, "sum(x, true) has forgotten a dimension");
   static_assert(!std::is_convertible_v<double, Dims>);
+}
+
+TEST(Shape, EntriesFromBothEnds) {
+  Shape shape{2, 3, 4};
+  EXPECT_EQ(shape[-1], 4);
+  EXPECT_EQ(shape[-3], 2);
+  shape[-1] = 5;
+  EXPECT_EQ(shape, (Shape{2, 3, 5}));
+  const Shape& fixed = shape;
+  for (const int i : {3, -4, 7, 6, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()}) {
+    EXPECT_ERROR(fixed[i], std::to_string(i), "(2, 3, 5)");
+    EXPECT_ERROR(shape[i] = 1, std::to_string(i), "(2, 3, 5)");
+  }
+  EXPECT_ERROR(Shape{}[0], "()");
 }
 
 TEST(Shape, Strides) {

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace tandem {
 namespace {
 
@@ -48,6 +52,41 @@ TEST(CachingAllocator, ThePeakCountsFromItsReset) {
   allocator.deallocate(allocator.allocate(1024), 1024);
   EXPECT_EQ(allocator.stats().peak_bytes_in_use, 512u + 1024u);
   allocator.deallocate(kept, 512);
+}
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+// Steps of ever new sizes: what waits for a request is no more than the limit, or than was in use at once.
+TEST(CachingAllocator, KeepsNoMoreThanTheLimitOrTheRecentPeak) {
+  testing::CountingSource source;
+  CachingAllocator allocator(source, 64, 16 * mib);
+  for (std::size_t step = 0; step < 300; ++step) {
+    const std::size_t bytes = (1 + step * 7 % 100) * mib / 20;
+    std::vector<void*> blocks;
+    for (int i = 0; i < 4; ++i) blocks.push_back(allocator.allocate(bytes));
+    for (void* block : blocks) allocator.deallocate(block, bytes);
+    EXPECT_LE(allocator.stats().bytes_cached, std::max<std::size_t>(16 * mib, allocator.stats().peak_bytes_in_use));
+  }
+  EXPECT_GT(allocator.stats().bytes_cached, 8 * mib) << "not everything is given back";
+  EXPECT_GT(source.trims, 0);
+  allocator.empty_cache();
+  EXPECT_EQ(allocator.stats().bytes_cached, 0u);
+  EXPECT_TRUE(source.taken.empty());
+}
+
+TEST(CachingAllocator, StepsOfOneShapeAskForNothing) {
+  testing::CountingSource source;
+  CachingAllocator allocator(source, 64, mib);
+  const auto step = [&] {
+    std::vector<std::pair<void*, std::size_t>> blocks;
+    for (std::size_t bytes = mib / 4; bytes <= 8 * mib; bytes *= 2)
+      blocks.emplace_back(allocator.allocate(bytes), bytes);
+    for (const auto& [block, bytes] : blocks) allocator.deallocate(block, bytes);
+  };
+  step();
+  const auto requests = allocator.stats().system_requests;
+  for (int i = 0; i < 60000; ++i) step();  // several periods
+  EXPECT_EQ(allocator.stats().system_requests, requests);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ class CountingSource : public MemorySource {
  public:
   std::size_t left = std::size_t{1} << 40;
   std::map<void*, std::size_t> taken;
+  int trims = 0;
 
   void* allocate(std::size_t bytes) override {
     if (bytes > left) return nullptr;
@@ -27,6 +28,8 @@ class CountingSource : public MemorySource {
     left += bytes;
     taken.erase(block);
   }
+
+  void trimmed() override { ++trims; }
 
  private:
   std::uintptr_t next_ = 0;

@@ -50,7 +50,7 @@ TEST(Profile, RangesLieInOneAnother) {
   EXPECT_EQ(trace.count("compute", "inner backward"), 3);
   const auto& inner = trace.ranges[0];
   EXPECT_EQ(inner.at("args").at("bytes"), 4096);
-  EXPECT_EQ(inner.at("args").at("name"), "bucket \"0\" \\");
+  EXPECT_EQ(inner.at("args").at("name"), "bucket \"0\"\\x0a\\");
   EXPECT_EQ(inner.at("pid"), 3);
 }
 
