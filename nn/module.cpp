@@ -1,11 +1,14 @@
 #include <tandem/nn/module.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 
 namespace tandem::nn {
 
 namespace {
+
+std::atomic<std::uint64_t> additions_so_far = 0;
 
 // Calls f(module, prefix) for `module` and all modules below it, depth first. `prefix` stands before the names in a
 // module: "layer1.0.".
@@ -44,15 +47,19 @@ void Module::check_free(const std::string& name) const {
                "' already");
 }
 
+std::uint64_t additions() { return additions_so_far; }
+
 void Module::add_child(std::string name, std::shared_ptr<Module> child) {
   check_free(name);
   TANDEM_CHECK(child, "the module '", name, "' is null");
+  ++additions_so_far;
   child->range_name_ = lasting_name(name);
   children_.emplace_back(std::move(name), std::move(child));
 }
 
 Tensor Module::add_parameter(std::string name, Array value) {
   check_free(name);
+  ++additions_so_far;
   Tensor member = parameters_.emplace_back(std::move(name), Tensor(std::move(value), true)).second;
   member.set_member();
   return member;
@@ -74,6 +81,7 @@ void Module::tie(Tensor& parameter, const Tensor& other) {
                other.shape());
   TANDEM_CHECK(parameter.dtype() == other.dtype() && parameter.device() == other.device(), "tie: the parameter is ",
                parameter.dtype(), " on ", parameter.device(), ", the other is ", other.dtype(), " on ", other.device());
+  ++additions_so_far;
   std::vector<std::pair<std::string, Tensor>*> places;
   std::set<const Module*> seen;
   walk(*this, "", [&](Module& module, const std::string&) {
@@ -144,7 +152,16 @@ std::vector<NamedArray> Module::state_dict() const {
 }
 
 void Module::train(bool on) {
-  apply([on](Module& module) { module.training_ = on; });
+  for (const auto& [name, child] : children_) child->train(on);
+  training_ = on;
+}
+
+EvaluationMode::EvaluationMode(Module& model) {
+  for (const auto& [name, module] : model.modules()) was_training_.emplace_back(&module, module.is_training());
+  model.eval();
+}
+EvaluationMode::~EvaluationMode() {
+  for (const auto& [module, was] : was_training_) module->training_ = was;
 }
 
 void Module::zero_grad() {

@@ -5,6 +5,7 @@
 #include <tandem/core/array/named_array.h>
 #include <tandem/core/base/scope.h>
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -23,6 +24,10 @@ class Module;
 // changes a state of its own in the forward pass then leaves it as it is.
 inline thread_local bool recomputing = false;
 inline bool is_recomputing() { return recomputing; }
+
+// How many parameters and children all modules of this process have got so far, and how often one was tied: code that
+// keeps a list of a model's parameters sees by it whether the list may be out of date.
+std::uint64_t additions();
 
 struct NamedModule {
   std::string name;
@@ -88,7 +93,7 @@ class Module {
   std::int64_t parameter_count() const;  // the number of elements of all parameters
 
   // Parameters and buffers, in the order of PyTorch's state_dict(). The arrays are not copies: they are the module's
-  // own.
+  // own, and show what it learns later. clone(model.state_dict()) keeps what it knows now, and renamed() gives parts.
   std::vector<NamedArray> state_dict() const;
   // Copies `state` into this module. Error when a name is missing or unexpected, or has another shape: the Error lists
   // all of them, and nothing is changed. Another Error: the names of a shared parameter are given different values.
@@ -111,8 +116,9 @@ class Module {
   // module or is tied already.
   void tie(Tensor& parameter, const Tensor& other);
 
-  // Training mode (the default) or evaluation mode, for this module and all below.
-  void train(bool on = true);
+  // Training mode (the default) or evaluation mode, for this module and all below. A module that is to stay in one mode
+  // overrides train().
+  virtual void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
   void zero_grad();
@@ -169,6 +175,7 @@ class Module {
   }
 
  private:
+  friend class EvaluationMode;
   // A call of forward() that is under way. Errors name its module by the path from the module that was called first.
   class Call final : public Scope {
    public:
@@ -197,6 +204,20 @@ class Module {
 
   void check_free(const std::string& name) const;
   void run_hooks(const Tensor& output);
+};
+
+// While one lives, a model is in evaluation mode. Afterwards each of its modules is in the mode that it was in: a part
+// that is frozen stays so.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(Module& model);
+  ~EvaluationMode();
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  void keep() { was_training_.clear(); }  // the model stays in evaluation mode
+
+ private:
+  std::vector<std::pair<Module*, bool>> was_training_;
 };
 
 // The tree of modules, a line each, as PyTorch prints it.

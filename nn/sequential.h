@@ -24,9 +24,9 @@ class Sequential : public Container {
   class Step {
    public:
     template <std::derived_from<Module> M>
-    Step(M module) : module(std::make_shared<M>(std::move(module))) {}  // NOLINT: lists convert
+    Step(M given) : module(std::make_shared<M>(std::move(given))) {}  // NOLINT: lists convert
     template <std::derived_from<Module> M>
-    Step(std::shared_ptr<M> module) : module(std::move(module)) {}  // NOLINT: shared with somebody
+    Step(std::shared_ptr<M> given) : module(std::move(given)) {}  // NOLINT: shared with somebody
     template <class F>
     requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, F, const Tensor&>)
         Step(F function);  // NOLINT: lists convert

@@ -19,9 +19,8 @@ struct Call {
 // While a Watch lives, it records the calls of all modules of `model`, and the model is in evaluation mode.
 class Watch {
  public:
-  explicit Watch(Module& model) {
+  explicit Watch(Module& model) : evaluation_(model) {
     for (const auto& [name, module] : model.modules()) {
-      was_training_.emplace_back(&module, module.is_training());
       hooks_.push_back(module.on_forward([this](Module& called, const Tensor& output) {
         Call& call = calls[&called];
         if (call.count++ > 0) return;
@@ -29,11 +28,9 @@ class Watch {
         call.output = output.shape();
       }));
     }
-    model.eval();
   }
   ~Watch() {
     for (auto& hook : hooks_) hook.remove();
-    for (const auto& [module, was] : was_training_) module->train(was);  // parents come before their children
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -41,7 +38,7 @@ class Watch {
   std::map<const Module*, Call> calls;
 
  private:
-  std::vector<std::pair<Module*, bool>> was_training_;
+  EvaluationMode evaluation_;
   std::vector<HookHandle> hooks_;
   int next_ = 0;
 };

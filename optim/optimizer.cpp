@@ -36,8 +36,7 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     auto homes = arena_like(values);
     Group group{values[0].device(), {}, {}, {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      homes[i].copy_from(values[i]);
-      parameters[i].tensor.set_value(homes[i]);
+      parameters[i].tensor.move_into(homes[i]);
       group.entries.push_back({std::move(parameters[i]), {}, {}});
     }
     groups_.push_back(std::move(group));

@@ -139,8 +139,7 @@ class OptimizerOf : public Optimizer {
   using Optimizer::set_lr;
   double lr(int group = 0) const final { return options(group).lr; }
   void set_lr(double lr, int group) final {
-    options_[checked_group(group)].lr = lr;
-    options_changed(group);
+    change(group, [lr](Options& options) { options.lr = lr; });
   }
 
   double momentum(int group = 0) const final {
@@ -149,10 +148,11 @@ class OptimizerOf : public Optimizer {
     else detail::fail(name(), " has no momentum");
   }
   void set_momentum(double momentum, int group) final {
-    if constexpr (has_momentum) options_[checked_group(group)].momentum = momentum;
-    else if constexpr (has_betas) options_[checked_group(group)].betas[0] = momentum;
-    else detail::fail(name(), " has no momentum that could be set to ", momentum);
-    options_changed(group);
+    change(group, [&](Options& options) {
+      if constexpr (has_momentum) options.momentum = momentum;
+      else if constexpr (has_betas) options.betas[0] = momentum;
+      else detail::fail(name(), " has no momentum that could be set to ", momentum);
+    });
   }
 
   std::vector<NamedOption> group_options(int group) const final {
@@ -161,21 +161,19 @@ class OptimizerOf : public Optimizer {
     return named;
   }
   void set_group_options(int group, const std::vector<NamedOption>& named) final {
-    Options changed = options(group);
-    for (const auto& [key, value] : named) {
-      bool is_known = false;
-      Options::visit(changed, [&, &key = key, &value = value](const char* known, auto& option) {
-        if (key != known) return;
-        const auto* given = std::get_if<std::decay_t<decltype(option)>>(&value);
-        TANDEM_CHECK(given, name(), ": the option ", key, " has a value of another type");
-        option = *given;
-        is_known = true;
-      });
-      TANDEM_CHECK(is_known, name(), " has no option ", key);
-    }
-    changed.check(name().c_str());
-    options_[checked_group(group)] = changed;
-    options_changed(group);
+    change(group, [&](Options& changed) {
+      for (const auto& [key, value] : named) {
+        bool is_known = false;
+        Options::visit(changed, [&, &key = key, &value = value](const char* known, auto& option) {
+          if (key != known) return;
+          const auto* given = std::get_if<std::decay_t<decltype(option)>>(&value);
+          TANDEM_CHECK(given, name(), ": the option ", key, " has a value of another type");
+          option = *given;
+          is_known = true;
+        });
+        TANDEM_CHECK(is_known, name(), " has no option ", key);
+      }
+    });
   }
 
  protected:
@@ -187,6 +185,16 @@ class OptimizerOf : public Optimizer {
  private:
   static constexpr bool has_momentum = requires(Options o) { o.momentum; };
   static constexpr bool has_betas = requires(Options o) { o.betas; };
+
+  // Options that check() refuses leave the group as it is.
+  template <class F>
+  void change(int group, F f) {
+    Options changed = options(group);
+    f(changed);
+    changed.check(name().c_str());
+    options_[checked_group(group)] = changed;
+    options_changed(group);
+  }
 
   static std::vector<std::vector<NamedTensor>> parameters_of(const std::vector<ParameterGroup<Options>>& groups,
                                                              const char* name) {

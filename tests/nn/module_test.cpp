@@ -8,6 +8,8 @@
 #include <tandem/nn/loss.h>
 #include <tandem/nn/models/mnist.h>
 #include <tandem/nn/pooling.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 
@@ -23,6 +25,7 @@ namespace tandem {
 namespace {
 
 using nn::models::MnistNet;
+using testing::array_of;
 using testing::counting;
 using testing::expect_close;
 using testing::expect_same;
@@ -425,6 +428,62 @@ TEST(Module, LayersCanBeAssigned) {
   EXPECT_EQ(linear.weight.shape(), (Shape{3, 5}));
   ASSERT_EQ(linear.parameters().size(), 2u);
   EXPECT_TRUE(linear.parameters()[0].tensor.same_as(linear.weight));
+}
+
+// A state dict shows the weights at every moment, also when an optimizer has moved them into its arena.
+TEST(Module, AStateDictFollowsTheParameters) {
+  MnistNet net;
+  const auto before = net.state_dict();
+  const Array weight = net.parameters()[0].tensor.value();
+  const auto kept = clone(before);
+  optim::SGD optimizer(net.parameters(), {.lr = 0.5});
+  const auto after = net.state_dict();
+  for (const auto& [name, tensor] : net.parameters()) Array(tensor.value()).fill(7);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(before[i].array.raw(), after[i].array.raw()) << before[i].name;
+    EXPECT_NE(kept[i].array.raw(), after[i].array.raw()) << before[i].name;
+  }
+  EXPECT_EQ(weight.select(0, 0).to_vector<float>()[0], 7);
+  EXPECT_NE(kept[0].array.to_vector<float>()[0], 7);
+  // Another optimizer moves them once more.
+  optim::Adam other(net.parameters(), {});
+  EXPECT_EQ(before[0].array.raw(), net.state_dict()[0].array.raw());
+  EXPECT_EQ(before[0].array.to_vector<float>()[0], 7);
+}
+
+TEST(Module, PartsOfAStateDict) {
+  const Array a = array_of({1}), b = array_of({2});
+  const std::vector<NamedArray> state{{"encoder.weight", a}, {"head.weight", b}};
+  const auto part = renamed(state, "encoder.", "");
+  ASSERT_EQ(part.size(), 1u);
+  EXPECT_EQ(part[0].name, "weight");
+  EXPECT_EQ(part[0].array.raw(), a.raw());
+  const auto all = renamed(state, "", "module.");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1].name, "module.head.weight");
+}
+
+// A batch norm that stays in evaluation mode, whatever the model that holds it does.
+struct FrozenNorm : nn::BatchNorm2d {
+  explicit FrozenNorm(std::int64_t channels) : nn::BatchNorm2d(channels) { nn::BatchNorm2d::train(false); }
+  void train(bool) override {}
+};
+
+TEST(Module, ModesAreRestoredAsTheyWere) {
+  struct Net : nn::Module {
+    nn::BatchNorm2d& first = add("first", nn::BatchNorm2d(2));
+    nn::BatchNorm2d& second = add("second", nn::BatchNorm2d(2));
+    FrozenNorm& frozen = add("frozen", FrozenNorm(2));
+  } net;
+  net.train();
+  EXPECT_FALSE(net.frozen.is_training());
+  net.first.eval();
+  {
+    const nn::EvaluationMode evaluation(net);
+    EXPECT_FALSE(net.is_training() || net.second.is_training());
+  }
+  EXPECT_TRUE(net.is_training() && net.second.is_training());
+  EXPECT_FALSE(net.first.is_training() || net.frozen.is_training());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,20 @@ TEST(OptimizerErrors, ParametersThatAreNone) {
   EXPECT_ERROR(SGD(std::vector<SGDGroup>{}), "SGD", "at least one group");
   EXPECT_ERROR(SGD({{"a", Tensor()}}, {}), "SGD", "parameter a", "undefined");
   EXPECT_ERROR(SGD({{"a", parameter()}, {"b", parameter() * 2}}, {}), "SGD", "parameter b", "not a leaf");
+}
+
+// As at construction, and the options stay what they were.
+TEST(OptimizerErrors, OptionsThatMakeNoSenseLater) {
+  SGD sgd({{"a", parameter()}}, {.lr = 0.1, .momentum = 0.9, .nesterov = true});
+  EXPECT_ERROR(sgd.set_lr(-1), "SGD", "lr", "-1");
+  EXPECT_ERROR(sgd.set_lr(std::nan(""), 0), "SGD", "lr", "nan");
+  EXPECT_ERROR(sgd.set_momentum(1.5, 0), "SGD", "momentum", "1.5");
+  EXPECT_ERROR(sgd.set_momentum(0, 0), "SGD", "nesterov");
+  EXPECT_ERROR(sgd.set_group_options(0, {{"lr", -2.0}}), "SGD", "lr", "-2");
+  EXPECT_EQ(sgd.lr(), 0.1);
+  EXPECT_EQ(sgd.momentum(), 0.9);
+  Adam adam({{"a", parameter()}}, {});
+  EXPECT_ERROR(adam.set_momentum(1, 0), "Adam", "betas");
 }
 
 TEST(OptimizerErrors, GroupsThatAreNotThere) {
