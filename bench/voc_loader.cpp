@@ -12,6 +12,7 @@
 //   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE
 // Resizes sample INDEX to HEIGHT x WIDTH, cuts out CROP x CROP at TOP, LEFT, and writes it to FILE: the pixels in f32,
 // then the labels in i64.
+#include <tandem/data/epoch.h>
 #include <tandem/data/segmentation/segmentation_transform.h>
 #include <tandem/data/segmentation/voc.h>
 
@@ -39,7 +40,7 @@ struct Side {
     SegmentationTransform own = transform;
     own.scaled_decode = kind == "scaled";
     PreparedSegmentation prepared(files, own, 1);
-    prepared.set_epoch(epoch);
+    const EpochScope scope({.number = epoch});
     std::vector<std::int64_t> indices(static_cast<std::size_t>(files.size() / batch * batch));
     std::iota(indices.begin(), indices.end(), 0);
     const auto start = Clock::now();

@@ -4,6 +4,7 @@
 #include <tandem/core/base/scope.h>
 #include <tandem/core/random/random.h>
 #include <tandem/data/batch_workers.h>
+#include <tandem/data/epoch.h>
 
 #include <algorithm>
 #include <atomic>
@@ -37,9 +38,12 @@ thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max()
 }
 
 // Once `is_over`, nobody takes the batch any more, and the dataset may be gone.
-Batch load(const Dataset& dataset, Indices indices, std::int64_t number, const std::atomic<bool>& is_over) {
+Batch load(const Dataset& dataset, Indices indices, const Epoch& epoch, std::int64_t number,
+           const std::atomic<bool>& is_over) {
   Scope scope(Scope::Kind::phase, "load batch");
   scope.note("batch", number);
+  const EpochScope of_epoch(epoch);
+  const SampleGenerator of_sample(indices.front());  // a SampleDataset has one for each of them
   try {
     return dataset.get(indices);
   } catch (const std::exception& error) {
@@ -60,6 +64,7 @@ void check(const LoaderOptions& options) {
 // The samples of one epoch in their order, and how they are cut into batches: the last one has the rest.
 struct Order {
   const Dataset& dataset;
+  const Epoch epoch;
   const std::vector<std::int64_t> indices;
   const std::int64_t batch_size, batches;
   mutable std::atomic<bool> is_over{false};  // the epoch has been left
@@ -67,7 +72,7 @@ struct Order {
   Batch batch(std::int64_t number) const {
     const std::int64_t begin = number * batch_size;
     const auto count = static_cast<std::size_t>(end(number) - begin);
-    return load(dataset, Indices(indices).subspan(static_cast<std::size_t>(begin), count), number, is_over);
+    return load(dataset, Indices(indices).subspan(static_cast<std::size_t>(begin), count), epoch, number, is_over);
   }
 
   std::int64_t end(std::int64_t number) const {
@@ -92,10 +97,11 @@ BatchLimit::BatchLimit(std::int64_t batches) : before_(std::exchange(batch_limit
 }
 BatchLimit::~BatchLimit() { batch_limit = before_; }
 
-class Loader::Iterator::Epoch {
+class Loader::Iterator::Running {
  public:
-  Epoch(const Dataset& dataset, std::vector<std::int64_t> indices, const LoaderOptions& options, std::int64_t batches)
-      : batches_(batches), order_(new const Order{dataset, std::move(indices), options.batch_size, batches}) {
+  Running(const Dataset& dataset, const Epoch& epoch, std::vector<std::int64_t> indices, const LoaderOptions& options,
+          std::int64_t batches)
+      : batches_(batches), order_(new const Order{dataset, epoch, std::move(indices), options.batch_size, batches}) {
     if (!dataset.device().is_cpu()) {
       on_device_ = order_->on_device();
     } else if (options.workers > 0) {
@@ -105,9 +111,9 @@ class Loader::Iterator::Epoch {
     }
   }
 
-  ~Epoch() { order_->is_over = true; }
-  Epoch(const Epoch&) = delete;
-  Epoch& operator=(const Epoch&) = delete;
+  ~Running() { order_->is_over = true; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
 
   // Puts the next batch into `batch`. False after the last batch.
   bool next(Batch& batch) {
@@ -150,6 +156,7 @@ Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& op
 
 Loader& Loader::epoch(std::int64_t number) & {
   TANDEM_CHECK(number >= 0, "Loader: epochs are counted from 0, got ", number);
+  next_epoch_ = number;
   sampler_.set_epoch(number);
   return *this;
 }
@@ -177,7 +184,9 @@ void Loader::leave_out(std::int64_t samples) {
 }
 
 Loader::Iterator Loader::begin() {
-  default_generator().next_u64();
+  const Epoch epoch{next_epoch_++, default_generator().next_u64()};
+  if (own_sampler_) own_sampler_->set_epoch(epoch.number);
+  if (own_sampler_ && options_.shuffle && options_.shard.world > 1) set_last_sharded_epoch(epoch.number);
   auto indices = sampler_.indices();
   TANDEM_CHECK(skip_ >= 0, "Loader: can't skip ", skip_, " batches");
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());
@@ -185,16 +194,16 @@ Loader::Iterator Loader::begin() {
   indices.resize(static_cast<std::size_t>(std::min(samples(), given)));
   indices.erase(indices.begin(), indices.begin() + std::min(skipped * options_.batch_size, std::ssize(indices)));
   if (const auto state = std::exchange(generator_, {}); !state.empty()) default_generator().set_state(state);
-  return Iterator(std::make_unique<Iterator::Epoch>(dataset_, std::move(indices), options_, size() - skipped));
+  return Iterator(std::make_unique<Iterator::Running>(dataset_, epoch, std::move(indices), options_, size() - skipped));
 }
 
-Loader::Iterator::Iterator(std::unique_ptr<Epoch> epoch) : epoch_(std::move(epoch)) { ++*this; }
+Loader::Iterator::Iterator(std::unique_ptr<Running> running) : running_(std::move(running)) { ++*this; }
 Loader::Iterator::Iterator(Iterator&&) noexcept = default;
 Loader::Iterator::~Iterator() = default;
 
 Loader::Iterator& Loader::Iterator::operator++() {
   batch_ = {};  // so that the next batch can use its memory
-  is_finished_ = !epoch_->next(batch_);
+  is_finished_ = !running_->next(batch_);
   return *this;
 }
 

@@ -47,7 +47,11 @@ class BatchLimit {
 //
 //   data::Loader loader(dataset, {.batch_size = 100, .shuffle = true});
 //   for (int epoch = 0; epoch < 5; ++epoch)
-//     for (auto& [images, labels] : loader.epoch(epoch)) ...
+//     for (auto& [images, labels] : loader) ...
+//
+// Each pass is the next epoch, counted from 0, unless epoch(number) names another. The epoch decides the order where
+// the loader shuffles, and the random numbers of samples: while a sample is made, default_generator() depends on the
+// epoch, on the sample's number and on the number that begin() draws, and so neither on the workers nor on the rank.
 //
 // Batches come in the order of the sampler, with any number of workers. An Error of the dataset is thrown at the batch
 // that it belongs to, with the number of the sample. When the loop is left early, the workers end. begin() draws one
@@ -65,11 +69,14 @@ class Loader {
   Loader(const Dataset&& dataset, const LoaderOptions& options) = delete;
   Loader(const Dataset&& dataset, Sampler& sampler, const LoaderOptions& options) = delete;
 
-  // Tells the sampler that the next epoch is `number`, counted from 0. Returns this loader, for a range-for. A loop
-  // that runs over the loader without this call gets the epoch number of the last call again, at first 0.
+  // The next pass is the epoch `number`, counted from 0, and those after it go on from there. Returns this loader, for
+  // a range-for. A sampler that is given is told only here.
   Loader& epoch(std::int64_t number) &;
   // A loader without a name would be gone before the loop begins: give it one.
   Loader& epoch(std::int64_t number) && = delete;
+
+  // The epoch of the next pass: what a job keeps that is to go on with this loader.
+  std::int64_t next_epoch() const { return next_epoch_; }
 
   // Batches per epoch.
   std::int64_t size() const;
@@ -100,6 +107,7 @@ class Loader {
   std::unique_ptr<Sampler> own_sampler_;  // null where one was given
   Sampler& sampler_;
   LoaderOptions options_;
+  std::int64_t next_epoch_ = 0;
   std::int64_t skip_ = 0;
   bool is_rest_ = false;   // samples are left out
   std::string generator_;  // empty: the generator keeps its state
@@ -116,10 +124,10 @@ class Loader::Iterator {
 
  private:
   friend class Loader;
-  class Epoch;
-  explicit Iterator(std::unique_ptr<Epoch> epoch);
+  class Running;
+  explicit Iterator(std::unique_ptr<Running> running);
 
-  std::unique_ptr<Epoch> epoch_;
+  std::unique_ptr<Running> running_;
   Batch batch_;
   bool is_finished_ = false;
 };

@@ -1,3 +1,4 @@
+#include <tandem/data/epoch.h>
 #include <tandem/data/sample_dataset.h>
 
 #include <tandem/core/random/random.h>
@@ -29,6 +30,8 @@ Batch SampleDataset::collate(std::span<const Sample> samples) const {
     inputs.push_back(sample.input);
     if (sample.target.defined()) targets.push_back(sample.target);
   }
+  TANDEM_CHECK(targets.empty() || targets.size() == samples.size(), "of the ", samples.size(), " samples of a batch, ",
+               targets.size(), " have a target: give all of them one, or none");
   return {stack_samples(inputs), targets.empty() ? Array() : stack_samples(targets)};
 }
 
@@ -36,11 +39,14 @@ Batch SampleDataset::get(std::span<const std::int64_t> indices) const {
   std::vector<Sample> samples;
   for (const auto index : indices) {
     TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was asked for, there are ", size());
+    const SampleGenerator generator(index);
     samples.push_back(sample(index));
   }
   return collate(samples);
 }
 
+SampleRandom::SampleRandom(std::uint64_t seed, std::int64_t index)
+    : SampleRandom(seed, current_epoch().value_or(Epoch{}).number, index) {}
 SampleRandom::SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index)
     : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
       counter_{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
@@ -69,7 +75,7 @@ Transformed::Transformed(const SampleDataset& dataset, std::vector<Transform> tr
 }
 
 Sample Transformed::sample(std::int64_t index) const {
-  SampleRandom random(seed_, epoch_, index);
+  SampleRandom random(seed_, index);
   Sample sample = dataset_.sample(index);
   for (const Transform& transform : transforms_) sample = transform(std::move(sample), random);
   return sample;

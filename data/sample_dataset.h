@@ -22,7 +22,8 @@ struct Sample {
 //     data::Sample sample(std::int64_t i) const override { ... }
 //   };
 //
-// sample() may be called from several threads at once.
+// sample() may be called from several threads at once. What it draws from default_generator() is another number for
+// each sample and epoch of a Loader, and the same with any number of workers.
 class SampleDataset : public Dataset {
  public:
   virtual Sample sample(std::int64_t index) const = 0;
@@ -40,6 +41,7 @@ Array stack_samples(std::span<const Array> arrays);
 // neither on the number of workers nor on the number of ranks. The generator is Philox (core/random/philox.h).
 class SampleRandom {
  public:
+  SampleRandom(std::uint64_t seed, std::int64_t index);  // in the epoch for which a Loader loads; outside of one, 0
   SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
   double uniform();                         // [0, 1), 32 bits
   double uniform(double low, double high);  // [low, high)
@@ -55,16 +57,13 @@ class SampleRandom {
 
 using Transform = std::function<Sample(Sample, SampleRandom&)>;
 
-// The samples of another data set after `transforms`, which run in their order. Batches are made as the other data set
-// makes them.
+// The samples of another data set after `transforms`, which run in their order. Each epoch of a Loader has other random
+// numbers. Batches are made as the other data set makes them.
 class Transformed : public SampleDataset {
  public:
   // `dataset` must outlive this object.
   Transformed(const SampleDataset& dataset, std::vector<Transform> transforms, std::uint64_t seed = 0);
   Transformed(const SampleDataset&& dataset, std::vector<Transform> transforms, std::uint64_t seed = 0) = delete;
-  // Gives each epoch its own random numbers. To be called before each epoch, as the sampler's set_epoch() is.
-  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
-
   std::int64_t size() const override { return dataset_.size(); }
   Sample sample(std::int64_t index) const override;
   Batch collate(std::span<const Sample> samples) const override { return dataset_.collate(samples); }
@@ -73,7 +72,6 @@ class Transformed : public SampleDataset {
   const SampleDataset& dataset_;
   std::vector<Transform> transforms_;
   std::uint64_t seed_;
-  std::int64_t epoch_ = 0;
 };
 
 }  // namespace tandem::data

@@ -10,7 +10,7 @@ using namespace tandem::distributed;
 // Prints the mean loss and the share of right answers on all images of `tests`.
 void show(int epoch, nn::Module& model, const data::Dataset& tests) {
   const NoGrad no_grad;
-  model.eval();
+  const nn::EvaluationMode evaluation(model);
   double loss = 0, right = 0;
   data::Loader loader(tests, {.batch_size = 500});
   for (auto& [x, label] : loader) {
@@ -18,7 +18,6 @@ void show(int epoch, nn::Module& model, const data::Dataset& tests) {
     loss += cross_entropy(scores, label, {.reduction = LossReduction::sum}).item();
     right += sum(argmax(scores, 1) == label).item();
   }
-  model.train();
   const auto all = static_cast<double>(tests.size());
   std::cout << std::fixed << "Epoch " << epoch + 1 << ": test loss " << std::setprecision(4) << loss / all
             << ", test accuracy " << std::setprecision(2) << 100 * right / all << " %" << std::endl;
@@ -45,7 +44,7 @@ int main(int argc, char** argv) {
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
     for (int epoch = 0; epoch < 5; ++epoch) {
-      for (auto& [x, label] : loader.epoch(epoch)) {  // no set_epoch to forget
+      for (auto& [x, label] : loader) {  // each pass is the next epoch: another order
         optimizer.zero_grad();
         cross_entropy(ddp(x), label).backward();
         optimizer.step();

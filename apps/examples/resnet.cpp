@@ -67,7 +67,6 @@ void train_on_cifar10(const std::string& folder) {
   data::Loader loader(augmented, sampler, {.batch_size = 128, .workers = 2});
   Trainer trainer;
   for (int epoch = 0; epoch < 10; ++epoch) {
-    augmented.set_epoch(epoch);
     double total = 0;
     for (auto& [batch, labels] : loader) total += trainer.step(batch, labels);
     std::cout << "epoch " << epoch + 1 << ": loss " << total / static_cast<double>(loader.size()) << std::endl;

@@ -37,7 +37,7 @@ void by_hand(Net& model, std::shared_ptr<ProcessGroup> group, const TrainingOpti
   data::Loader loader(train, options.loader_options(*group));
   optim::LrScheduler schedule(optimizer, optim::CosineAnnealingLR{.T_max = options.epochs * loader.size()});
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
-    for (auto& [x, y] : loader.epoch(epoch)) {
+    for (auto& [x, y] : loader) {
       optimizer.zero_grad();
       cross_entropy(ddp(x), y).backward();
       optimizer.step();

@@ -253,7 +253,6 @@ void train(TrainingOptions& options, const Settings& s) {
   Trainer trainer(options, group, model, [&] { return std::make_unique<SegmentationModel>(make_model(s)); });
   optim::SGD optimizer(parameter_groups(model, s));
   trainer.use(optimizer, [](std::int64_t steps) { return optim::PolynomialLR{.total_iters = steps, .power = 0.9}; });
-  trainer.before_epoch([&](std::int64_t epoch) { pictures.set_epoch(epoch); });
   trainer.leave_out([](const data::Batch& batch) { return data::is_void(batch.targets); });
   trainer.note(s.model + ", VOC " + s.year + " in " + s.data + ": " + std::to_string(files.size()) + " pictures of '" +
                s.image_set + "' to train on, " + std::to_string(val_files.size()) + " of '" + s.val_set +

@@ -199,7 +199,7 @@ Sample PreparedSegmentation::sample(std::int64_t index, const SegmentationGeomet
 Sample PreparedSegmentation::sample(std::int64_t index) const {
   const SegmentationPair& pair = files_.pair(index);
   const ImageFile image(pair.image);
-  SampleRandom random(seed_, epoch_, index);
+  SampleRandom random(seed_, index);
   return make(pair, image, draw(transform_, image, random));
 }
 
@@ -212,7 +212,7 @@ Batch PreparedSegmentation::get(std::span<const std::int64_t> indices) const {
     const std::int64_t index = indices[static_cast<std::size_t>(i)];
     const SegmentationPair& pair = files_.pair(index);
     const ImageFile image(pair.image);
-    SampleRandom random(seed_, epoch_, index);
+    SampleRandom random(seed_, index);
     const SegmentationGeometry geometry = draw(transform_, image, random);
     write_image(image, geometry, table_, transform_.scaled_decode, batch.inputs.data<float>() + i * 3 * area);
     write_mask(pair, geometry, image.height(), image.width(), batch.targets.data<std::int64_t>() + i * area);

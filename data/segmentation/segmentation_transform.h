@@ -53,14 +53,12 @@ struct SegmentationTransform {
 // (H, W) i64. A sample is a pure function of (seed, epoch, index), so the numbers of workers and of ranks do not change
 // it. Only those parts of a file are decoded that the crop keeps, and damage elsewhere is not noticed. With a crop, the
 // samples of a batch are written straight to their places in the batch, channels last. sample() and get() may be called
-// from several threads at once; set_epoch() only between epochs. `files` must outlive this object.
+// from several threads at once. `files` must outlive this object.
 class PreparedSegmentation : public SampleDataset {
  public:
   PreparedSegmentation(const SegmentationFiles& files, const SegmentationTransform& transform, std::uint64_t seed = 0);
   PreparedSegmentation(const SegmentationFiles&& files, const SegmentationTransform& transform,
                        std::uint64_t seed = 0) = delete;  // `files` must outlive this object
-  // Gives each epoch random numbers of its own. Call it before each epoch, as the sampler's set_epoch().
-  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
   std::int64_t size() const override { return files_.size(); }
   Sample sample(std::int64_t index) const override;
@@ -77,7 +75,6 @@ class PreparedSegmentation : public SampleDataset {
   const SegmentationFiles& files_;
   SegmentationTransform transform_;
   std::uint64_t seed_;
-  std::int64_t epoch_ = 0;
   Table table_;
 
   static SegmentationGeometry draw(const SegmentationTransform& transform, const ImageFile& image,

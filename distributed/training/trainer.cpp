@@ -131,7 +131,6 @@ void Trainer::keep(const std::string& name, std::function<std::vector<NamedArray
 void Trainer::leave_out(std::function<bool(const data::Batch&)> is_empty) {
   running_->job.check().leave_out(std::move(is_empty));
 }
-void Trainer::before_epoch(std::function<void(std::int64_t)> call) { running_->job.before_epoch(std::move(call)); }
 void Trainer::after_step(std::function<void()> call) { running_->job.after_step(std::move(call)); }
 std::int64_t Trainer::epoch() const { return running_->job.position().epoch; }
 std::int64_t Trainer::steps() const { return running_->job.position().step; }

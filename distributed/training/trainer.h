@@ -89,8 +89,6 @@ class Trainer {
   // leave it out; everything else goes on as with other batches, and ranks still divide their gradients by the number
   // of ranks. `is_empty` gets the batch of one rank, or of one replica, on any device.
   void leave_out(std::function<bool(const data::Batch& batch)> is_empty);
-  // Called when an epoch begins, with its number from 0: for a data set whose samples depend on it.
-  void before_epoch(std::function<void(std::int64_t epoch)> call);
   // Called after each step: to update an average, for example.
   void after_step(std::function<void()> call);
 

@@ -85,7 +85,6 @@ bool TrainingJob::next_epoch() {
   loader_->epoch(options_.overfit_batches > 0 ? 0 : at.epoch);
   const std::string generator = at.batch + at.before > 0 ? std::exchange(resumed_generator_, {}) : "";
   loader_->skip(at.batch, generator);
-  if (before_epoch_) before_epoch_(at.epoch);
   check_.begin_epoch(*loader_, generator);
   losses_.begin_epoch(total_before_, options_.device());
   log_.begin_epoch(begin_ = at.batch);
@@ -300,6 +299,7 @@ TrainingState TrainingJob::describe() const {
 
 void TrainingJob::save() {
   check_.look();
+  ddp().check_same_weights();
   folder_.save(describe(), losses_.of_epoch(), evaluation_.ranking().best_step());
   stop_.saved(fmt::format("of step {}", progress_->position().step));
 }

@@ -75,7 +75,6 @@ class TrainingJob {
   Update& updates() { return update_; }
   FiniteCheck& check() { return check_; }
   JobState& state() { return job_; }
-  void before_epoch(std::function<void(std::int64_t)> call) { before_epoch_ = std::move(call); }
   void after_step(std::function<void()> call) { after_step_.push_back(std::move(call)); }
 
  private:
@@ -106,7 +105,6 @@ class TrainingJob {
   StopRequest stop_;
   CheckpointFolder folder_{options_, *group_, job_, [this](const std::string& line) { log_.note(line); }};
   Losses losses_{options_.log_every > 0};
-  std::function<void(std::int64_t)> before_epoch_;
   std::vector<std::function<void()>> after_step_;
   std::vector<std::string> notes_;  // from before begin()
 

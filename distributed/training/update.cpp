@@ -52,6 +52,9 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
     scaler_.scale(weight == 1 ? loss : weight * loss).backward();
   }
   if (!progress.completes_step()) return;
+  TANDEM_CHECK(std::ranges::any_of(parameters_, [](const Tensor& p) { return p.grad().defined(); }),
+               "Trainer: the loss gives no parameter of the optimizers a gradient, so this step would train nothing: "
+               "compute it with the model that the Trainer was given");
   if (server_) server_->step([this] { make_step(); });
   else make_step();
 }

@@ -1,6 +1,7 @@
 // Segmentation: transforms of pictures and masks, and metrics.
 #include <tandem/core/device/memory_stats.h>
 #include <tandem/core/ops.h>
+#include <tandem/data/epoch.h>
 #include <tandem/data/images/image_png.h>
 #include <tandem/data/loader.h>
 #include <tandem/data/sampler.h>
@@ -154,7 +155,7 @@ TEST(SegmentationTransform, PictureAndMaskAgree) {
     PreparedSegmentation prepared(files, SegmentationTransform::train(40, crop));
     int seen = 0;
     for (int epoch = 0; epoch < 12; ++epoch) {
-      prepared.set_epoch(epoch);
+      const EpochScope scope({.number = epoch});
       const Sample sample = prepared.sample(0);
       ASSERT_EQ(sample.input.shape(), (Shape{3, crop, crop}));
       ASSERT_EQ(sample.target.shape(), (Shape{crop, crop}));
@@ -214,11 +215,11 @@ TEST(SegmentationTransform, MirrorsPictureAndMask) {
 TEST(SegmentationTransform, IsTheSameWhateverTheWorkers) {
   const VocSegmentation files(here / "voc_sample", "2012", "trainval");
   PreparedSegmentation prepared(files, SegmentationTransform::train(48, 40), 11);
-  const auto epoch = [&](int workers, std::int64_t batch_size) {
+  const auto epoch = [&](int workers, std::int64_t batch_size, std::int64_t number = 0) {
     SequentialSampler sampler(prepared.size());
     Loader loader(prepared, sampler, {.batch_size = batch_size, .workers = workers});
     std::vector<float> pixels;
-    for (auto& [images, labels] : loader) {
+    for (auto& [images, labels] : loader.epoch(number)) {
       EXPECT_TRUE(images.is_channels_last());
       for (std::int64_t i = 0; i < images.dim(0); ++i)
         for (const Array& part : {images.select(0, i).permute({1, 2, 0}), labels.select(0, i)}) {
@@ -232,10 +233,8 @@ TEST(SegmentationTransform, IsTheSameWhateverTheWorkers) {
   EXPECT_EQ(once.size(), static_cast<std::size_t>(3 * 40 * 40 * 4));
   EXPECT_EQ(once, epoch(3, 1));
   EXPECT_EQ(once, epoch(2, 3));
-  prepared.set_epoch(1);
-  EXPECT_NE(once, epoch(0, 1));
-  prepared.set_epoch(0);
-  EXPECT_EQ(once, epoch(0, 3));
+  EXPECT_NE(once, epoch(0, 1, 1));
+  EXPECT_EQ(epoch(2, 3, 1), epoch(0, 1, 1));
   const PreparedSegmentation other(files, SegmentationTransform::train(48, 40), 12);
   const std::vector<std::int64_t> all{0, 1, 2};
   EXPECT_NE(prepared.get(all).inputs.to_vector<float>(), other.get(all).inputs.to_vector<float>());

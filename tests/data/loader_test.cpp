@@ -112,13 +112,77 @@ TEST(Loader, WithoutASamplerVisitsTheOrderOfADistributedSampler) {
   }
 }
 
+// A sample is a number that its default_generator() draws, and one that Transformed draws for it.
+class Drawn : public SampleDataset {
+ public:
+  std::int64_t size() const override { return 12; }
+  Sample sample(std::int64_t) const override {
+    return {Array::from(std::vector{default_generator().uniform(0.0f, 1.0f)}, {1}), {}};
+  }
+};
+// The same of a data set that makes whole batches.
+class DrawnInBatches : public Dataset {
+ public:
+  std::int64_t size() const override { return 12; }
+  Batch get(std::span<const std::int64_t> indices) const override {
+    std::vector<float> numbers(indices.size());
+    for (float& number : numbers) number = default_generator().uniform(0.0f, 1.0f);
+    return {Array::from(numbers, {std::ssize(numbers)}), {}};
+  }
+};
+
+std::vector<float> inputs_of_epoch(Loader& loader) {
+  std::vector<float> numbers;
+  for (auto& [inputs, targets] : loader)
+    for (const float number : inputs.to_vector<float>()) numbers.push_back(number);
+  return numbers;
+}
+
+TEST(Loader, RandomNumbersOfSamplesDependOnSeedEpochAndSampleAlone) {
+  const Drawn drawn;
+  const Transformed transformed(drawn, {[](Sample sample, SampleRandom& random) {
+                                  sample.input.fill(random.uniform());
+                                  return sample;
+                                }});
+  const DrawnInBatches in_batches;
+  for (const Dataset* dataset : std::initializer_list<const Dataset*>{&drawn, &transformed, &in_batches}) {
+    std::vector<std::vector<float>> runs;
+    for (const int workers : {0, 1, 3}) {
+      manual_seed(5);
+      Loader loader(*dataset, {.batch_size = 4, .workers = workers});
+      for (int epoch = 0; epoch < 2; ++epoch) runs.push_back(inputs_of_epoch(loader));
+    }
+    EXPECT_EQ(std::set<float>(runs[0].begin(), runs[0].end()).size(), 12u) << "no two samples alike";
+    EXPECT_NE(runs[0], runs[1]) << "nor two epochs";
+    for (const std::size_t run : {2u, 3u, 4u, 5u}) EXPECT_EQ(runs[run], runs[run % 2]) << "with any number of workers";
+  }
+  // Another seed gives other numbers, another division into batches the same.
+  manual_seed(5);
+  const auto before = default_generator().next_u64();
+  manual_seed(5);
+  Loader loader(drawn, {.batch_size = 5});
+  const auto numbers = inputs_of_epoch(loader);
+  manual_seed(5);
+  Loader in_fours(drawn, {.batch_size = 4});
+  EXPECT_EQ(inputs_of_epoch(in_fours), numbers);
+  manual_seed(6);
+  EXPECT_NE(inputs_of_epoch(loader.epoch(0)), numbers);
+  // The thread of the loop draws on as if no sample had drawn.
+  manual_seed(5);
+  inputs_of_epoch(in_fours);
+  Generator expected(5);
+  EXPECT_EQ(expected.next_u64(), before) << "which begin() draws";
+  EXPECT_EQ(default_generator().next_u64(), expected.next_u64());
+}
+
 TEST(Loader, EpochsAreNumberedAndShuffledDifferently) {
   const Numbers numbers(50);
   Loader loader(numbers, {.batch_size = 50, .shuffle = true});
-  const auto first = labels_of_epoch(loader.epoch(0));
-  EXPECT_NE(labels_of_epoch(loader.epoch(1)), first);
+  const auto first = labels_of_epoch(loader), second = labels_of_epoch(loader);
+  EXPECT_NE(second, first) << "each pass is the next epoch";
+  EXPECT_EQ(loader.next_epoch(), 2);
   EXPECT_EQ(labels_of_epoch(loader.epoch(0)), first);
-  EXPECT_EQ(labels_of_epoch(loader), first) << "without a number the last one counts";
+  EXPECT_EQ(labels_of_epoch(loader), second) << "the count goes on from the epoch that was named";
   Loader in_order(numbers, {.batch_size = 50});
   EXPECT_EQ(labels_of_epoch(in_order.epoch(0)), labels_of_epoch(in_order.epoch(1)));
   // A sampler of one's own that has no epochs is left alone.

@@ -29,9 +29,8 @@ data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
 // The share of the points that the model finds the class of.
 double share_right(Net& model, const data::ArrayDataset& points) {
   const NoGrad no_grad;
-  model.eval();
+  const nn::EvaluationMode evaluation(model);
   const double right = sum(argmax(model(points.inputs()), 1) == points.targets()).item();
-  model.train();
   return right / static_cast<double>(points.size());
 }
 
@@ -45,7 +44,7 @@ int main(int argc, char** argv) {
     DistributedDataParallel ddp(model, group);
     optim::Adam optimizer(model.parameters(), {.lr = 0.01});
     for (int epoch = 0; epoch < 5; ++epoch) {
-      for (auto& [x, classes] : loader.epoch(epoch)) {
+      for (auto& [x, classes] : loader) {
         optimizer.zero_grad();
         cross_entropy(ddp(x), classes).backward();
         optimizer.step();

@@ -175,14 +175,24 @@ TEST(Trainer, EachBatchNeedsOneStep) {
       expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
                    {"it has trained already"});
     }
-    Trainer trainer(options, group, model);
-    expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
-                 {"call use(optimizer) first"});
-    expect_parts(error_of([&] { trainer.steps(); }), {});
-    Trainer another(options, group, model);
-    another.use(optimizer);
-    expect_parts(error_of([&] { another.fit(loader, [&](const data::Batch& b) { return model(b.inputs); }); }),
-                 {"the loss of a batch must be one number, got the shape (10, 10)"});
+    {
+      Trainer trainer(options, group, model);
+      expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
+                   {"call use(optimizer) first"});
+      expect_parts(error_of([&] { trainer.steps(); }), {});
+    }
+    {
+      Trainer another(options, group, model);
+      another.use(optimizer);
+      expect_parts(error_of([&] { another.fit(loader, [&](const data::Batch& b) { return model(b.inputs); }); }),
+                   {"the loss of a batch must be one number, got the shape (10, 10)"});
+    }
+    auto other_model = network();
+    Trainer of_another_model(options, group, model);
+    of_another_model.use(optimizer);
+    expect_parts(
+        error_of([&] { of_another_model.fit(loader, [&](const data::Batch& b) { return loss_of(other_model, b); }); }),
+        {"gives no parameter of the optimizers a gradient", "the model that the Trainer was given"});
   });
 }
 

@@ -1,0 +1,35 @@
+#include <tandem/data/epoch.h>
+
+#include <utility>
+
+namespace tandem::data {
+namespace {
+
+thread_local std::optional<Epoch> epoch_now;
+thread_local std::int64_t sharded_epoch = -1;
+
+std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+
+}  // namespace
+
+std::optional<Epoch> current_epoch() { return epoch_now; }
+
+EpochScope::EpochScope(const Epoch& epoch) : before_(std::exchange(epoch_now, epoch)) {}
+EpochScope::~EpochScope() { epoch_now = before_; }
+
+SampleGenerator::SampleGenerator(std::int64_t sample) {
+  if (!epoch_now) return;
+  const auto number = static_cast<std::uint64_t>(epoch_now->number), index = static_cast<std::uint64_t>(sample);
+  const auto words =
+      philox({low(index), high(index), low(number), high(number)}, {low(epoch_now->seed), high(epoch_now->seed)});
+  before_ = std::exchange(default_generator(), Generator(words[0]));
+}
+SampleGenerator::~SampleGenerator() {
+  if (before_) default_generator() = *std::move(before_);
+}
+
+std::int64_t last_sharded_epoch() { return sharded_epoch; }
+void set_last_sharded_epoch(std::int64_t number) { sharded_epoch = number; }
+
+}  // namespace tandem::data
