@@ -46,7 +46,7 @@ ObservedOperation::ObservedOperation(GroupObservers& observers, const Operation&
       bytes(operation.bytes()),
       sequence(sequence),
       what(std::move(what)),
-      signature(sequence > 0 ? operation.signature() : ""),
+      signature(sequence > 0 ? this->what + " (" + operation.signature() + ")" : ""),
       begun(Clock::now()),
       observers_(observers) {
   numbers_.reserve(observers_.list_.size());

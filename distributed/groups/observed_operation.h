@@ -58,7 +58,8 @@ class ObservedOperation {
   const std::size_t bytes;
   const std::uint64_t sequence;
   const std::string what;
-  const std::string signature;  // Operation::signature(); empty where `sequence` is 0: it is not compared
+  // What the ranks compare: "all_reduce 'loss' (all_reduce(sum) of f32 (1))". Empty where `sequence` is 0.
+  const std::string signature;
   const Time begun;
 
  private:

@@ -46,7 +46,8 @@ struct Operation {
   const char* kind_name() const;
   // "all_reduce 'gradient bucket 2'", in one line: control characters of the name become question marks.
   std::string what() const;
-  // What all ranks must have in common. For the sum of f32 arrays of shape (64, 10): "all_reduce(sum) of f32 (64, 10)".
+  // What all ranks must have in common besides the name. For the sum of f32 arrays of shape (64, 10):
+  // "all_reduce(sum) of f32 (64, 10)".
   std::string signature() const;
   // The same of an operation whose first output, or else first input, has this dtype and shape.
   static std::string signature(Kind kind, ReduceOp reduce_op, DType dtype, const Shape& shape, int root);

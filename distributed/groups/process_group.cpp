@@ -24,24 +24,24 @@ Array bytes_of(const std::string& text, std::int64_t length) {
 
 std::shared_ptr<Work> ProcessGroup::broadcast(Array array, int root, std::string name) {
   check_rank("root", root);
-  return start({.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
+  return begin({.kind = Kind::broadcast, .name = std::move(name), .outputs = {std::move(array)}, .root = root});
 }
 
 std::shared_ptr<Work> ProcessGroup::all_reduce(Array array, ReduceOp op, std::string name) {
   check_reduction(array, op);
-  return start({.kind = Kind::all_reduce, .name = std::move(name), .outputs = {std::move(array)}, .reduce_op = op});
+  return begin({.kind = Kind::all_reduce, .name = std::move(name), .outputs = {std::move(array)}, .reduce_op = op});
 }
 
 std::shared_ptr<Work> ProcessGroup::reduce(Array array, int root, ReduceOp op, std::string name) {
   check_rank("root", root);
   check_reduction(array, op);
-  return start(
+  return begin(
       {.kind = Kind::reduce, .name = std::move(name), .outputs = {std::move(array)}, .root = root, .reduce_op = op});
 }
 
 std::shared_ptr<Work> ProcessGroup::all_gather(std::vector<Array> outputs, Array input, std::string name) {
   check_equal("all_gather", outputs, input);
-  return start(
+  return begin(
       {.kind = Kind::all_gather, .name = std::move(name), .inputs = {std::move(input)}, .outputs = std::move(outputs)});
 }
 
@@ -49,7 +49,7 @@ std::shared_ptr<Work> ProcessGroup::reduce_scatter(Array output, std::vector<Arr
                                                    std::string name) {
   check_equal("reduce_scatter", inputs, output);
   check_reduction(output, op);
-  return start({.kind = Kind::reduce_scatter,
+  return begin({.kind = Kind::reduce_scatter,
                 .name = std::move(name),
                 .inputs = std::move(inputs),
                 .outputs = {std::move(output)},
@@ -64,7 +64,7 @@ std::shared_ptr<Work> ProcessGroup::gather(std::vector<Array> outputs, Array inp
     TANDEM_CHECK(outputs.empty(), "gather: only the root, rank ", root, ", receives anything; rank ", rank(),
                  " must give no outputs");
   }
-  return start({.kind = Kind::gather,
+  return begin({.kind = Kind::gather,
                 .name = std::move(name),
                 .inputs = {std::move(input)},
                 .outputs = std::move(outputs),
@@ -79,7 +79,7 @@ std::shared_ptr<Work> ProcessGroup::scatter(Array output, std::vector<Array> inp
     TANDEM_CHECK(inputs.empty(), "scatter: only the root, rank ", root, ", sends anything; rank ", rank(),
                  " must give no inputs");
   }
-  return start({.kind = Kind::scatter,
+  return begin({.kind = Kind::scatter,
                 .name = std::move(name),
                 .inputs = std::move(inputs),
                 .outputs = {std::move(output)},
@@ -91,24 +91,24 @@ std::shared_ptr<Work> ProcessGroup::all_to_all(std::vector<Array> outputs, std::
   TANDEM_CHECK(!inputs.empty(), "all_to_all over ", size(), " ranks was given no inputs");
   check_equal("all_to_all", inputs, inputs.front());
   check_equal("all_to_all", outputs, inputs.front());
-  return start(
+  return begin(
       {.kind = Kind::all_to_all, .name = std::move(name), .inputs = std::move(inputs), .outputs = std::move(outputs)});
 }
 
 std::shared_ptr<Work> ProcessGroup::barrier(std::string name) {
-  return start({.kind = Kind::barrier, .name = std::move(name)});
+  return begin({.kind = Kind::barrier, .name = std::move(name)});
 }
 
 std::shared_ptr<Work> ProcessGroup::send(Array array, int to, std::string name) {
   check_rank("receiving", to);
   TANDEM_CHECK(to != rank(), "rank ", to, " can't send to itself");
-  return start({.kind = Kind::send, .name = std::move(name), .inputs = {std::move(array)}, .root = to});
+  return begin({.kind = Kind::send, .name = std::move(name), .inputs = {std::move(array)}, .root = to});
 }
 
 std::shared_ptr<Work> ProcessGroup::receive(Array array, int from, std::string name) {
   check_rank("sending", from);
   TANDEM_CHECK(from != rank(), "rank ", from, " can't receive from itself");
-  return start({.kind = Kind::receive, .name = std::move(name), .outputs = {std::move(array)}, .root = from});
+  return begin({.kind = Kind::receive, .name = std::move(name), .outputs = {std::move(array)}, .root = from});
 }
 
 std::string ProcessGroup::broadcast_string(const std::string& text, int root, const std::string& name) {
@@ -149,6 +149,18 @@ double ProcessGroup::reduced(double mine, ReduceOp op, const std::string& name) 
   const auto number = Array::from(std::vector<double>{mine}, {1});
   all_reduce(number, op, name)->wait();
   return *number.data<double>();
+}
+
+std::shared_ptr<Work> ProcessGroup::begin(Operation operation) {
+  const bool is_message = operation.kind == Kind::send || operation.kind == Kind::receive;
+  if (operation.name.empty() && !is_message) {
+    const auto me = std::this_thread::get_id();
+    std::thread::id first;
+    TANDEM_CHECK(unnamed_by_.compare_exchange_strong(first, me) || first == me, operation.kind_name(),
+                 ": two threads start operations without a name on this group, and the other ranks can't know which of "
+                 "them comes first: give the operations names, or each thread a group of its own (subgroup)");
+  }
+  return start(std::move(operation));
 }
 
 void ProcessGroup::check_rank(const char* role, int rank) const {

@@ -4,10 +4,12 @@
 #include <tandem/core/array/array.h>
 #include <tandem/distributed/groups/operation.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::distributed {
@@ -41,9 +43,12 @@ class Work {
 
 // Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. When a rank
 // does not, an Error on all ranks names it. A call returns as soon as the operation is started; the arrays must stay
-// untouched until the Work is done: call its wait(). The arrays may have any dtype and any strides. `name` appears in
-// errors. Once an operation has failed, the group is broken: all later operations fail at once with that first cause.
-// One thread at a time may start operations on a group.
+// untouched until the Work is done: call its wait(). The arrays may have any dtype and any strides. Once an operation
+// has failed, the group is broken: all later operations fail at once with that first cause.
+//
+// `name` appears in errors, and the ranks compare it: two operations of one shape that come in another order on a rank
+// are an Error where they have names. Several threads may start operations that have names; whether they come in one
+// order on all ranks is for the program to see to. Only one thread may start collectives without a name.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -88,7 +93,7 @@ class ProcessGroup {
   // One number made of the numbers that the ranks give: their sum, their mean (the sum divided by size()) and the
   // largest of them. For figures such as counts and losses, in f64. Collective, like every operation: all ranks call
   // the same function, in the same order. The call returns when the operation is done, with the same bits on every
-  // rank. The largest is undefined when a rank gives a NaN.
+  // rank. The largest is NaN when a rank gives a NaN.
   double sum(double mine, const std::string& name = {});
   double mean(double mine, const std::string& name = {});
   double max(double mine, const std::string& name = {});
@@ -112,9 +117,12 @@ class ProcessGroup {
   virtual std::shared_ptr<Work> start(Operation operation) = 0;
 
  private:
+  std::shared_ptr<Work> begin(Operation operation);
   void check_rank(const char* role, int rank) const;
   void check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const;
   double reduced(double mine, ReduceOp op, const std::string& name);
+
+  std::atomic<std::thread::id> unnamed_by_;  // the thread that starts collectives without a name; at first none
 };
 
 // `group`. Error when it is null; `who` needs it.

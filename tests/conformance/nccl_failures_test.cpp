@@ -263,8 +263,8 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
     // As far as a rank comes before it connects.
     auto store = prefix_store("nccl", host->store());
     meet(*store, 1, 2, {.rank = 1, .backend = "nccl"}, seconds(10));
-    host->all_gather_strings("a GPU");
-    host->broadcast_string("", 0);
+    host->all_gather_strings("a GPU", "which GPU each rank has");
+    host->broadcast_string("", 0, "NCCL's id");
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   const auto text = message_of(results[0]);

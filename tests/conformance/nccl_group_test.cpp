@@ -7,6 +7,8 @@
 #include <support/ranks.h>
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -70,6 +72,23 @@ Results all_operations(const Group& group, Device device, DType dtype, bool dens
     const auto on_root = mine(4);
     group->reduce(on_root, size - 1, op)->wait();
     keep("reduce " + number, on_root);
+    if (!is_floating(dtype) || (op != ReduceOp::min && op != ReduceOp::max)) continue;
+    const auto with_nan = [&](int salt) {
+      const auto array = mine(salt);
+      array.select(0, rank % 3).select(0, 0).fill(std::numeric_limits<double>::quiet_NaN());
+      return array;
+    };
+    const auto marked = with_nan(17);
+    group->all_reduce(marked, op)->wait();
+    keep("all_reduce of NaN " + number, marked);
+    const auto marked_on_root = with_nan(18);
+    group->reduce(marked_on_root, 0, op)->wait();
+    keep("reduce of NaN " + number, marked_on_root);
+    std::vector<Array> parts;
+    for (int r = 0; r < size; ++r) parts.push_back(with_nan(19 + r));
+    const auto marked_part = mine(2);
+    group->reduce_scatter(marked_part, parts, op)->wait();
+    keep("reduce_scatter of NaN " + number, marked_part);
   }
   for (int root = 0; root < size; ++root) {
     const auto text = " with root " + std::to_string(root);
@@ -117,11 +136,14 @@ void expect_same_operations(const Group& host, const Group& group, Device device
       for (std::size_t i = 0; i < expected.values.size(); ++i) {
         ASSERT_EQ(expected.values[i].size(), found.values[i].size());
         for (std::size_t k = 0; k < expected.values[i].size(); ++k) {
+          const std::string where = expected.names[i] + ", rank " + std::to_string(host->rank());
+          ASSERT_EQ(std::isnan(expected.values[i][k]), std::isnan(found.values[i][k])) << where << " of " << dtype;
+          if (std::isnan(expected.values[i][k])) continue;
           // Only a mean is no whole number.
           const bool is_mean = expected.names[i].ends_with(std::to_string(static_cast<int>(ReduceOp::mean)));
           const double tolerance = is_mean && is_floating(dtype) ? 0.02 : 0;
           ASSERT_NEAR(expected.values[i][k], found.values[i][k], tolerance)
-              << expected.names[i] << " of " << dtype << (dense ? "" : ", strided") << ", rank " << host->rank();
+              << where << " of " << dtype << (dense ? "" : ", strided");
         }
       }
     }

@@ -5,8 +5,10 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -14,6 +16,7 @@
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace emulation {
@@ -105,12 +108,31 @@ ReduceOp reduce_op_of(ncclRedOp_t op) {
   return ops[op];
 }
 
+// NCCL's reduce_kernel.h has fmax and fmin for floats: a NaN beside a number is lost.
+template <class C>
+C extreme_of(C a, C b, ncclRedOp_t op) {
+  if constexpr (std::is_floating_point_v<C>) return op == ncclMax ? std::fmax(a, b) : std::fmin(a, b);
+  else return op == ncclMax ? std::max(a, b) : std::min(a, b);
+}
+
 // Reduces `count` elements over all ranks. They begin `offset` bytes behind the `from` of each part.
 std::vector<char> reduced(const std::map<int, Part>& parts, std::size_t offset, std::size_t count, ncclDataType_t type,
                           ncclRedOp_t op) {
   std::vector<const void*> sources;
   for (const auto& [rank, part] : parts) sources.push_back(static_cast<const char*>(part.from) + offset);
   std::vector<char> result(count * size_of(type));
+  if (op == ncclMax || op == ncclMin) {
+    tandem::dispatch(dtype_of(type), [&]<class T>(T) {
+      using C = tandem::compute_t<T>;
+      for (std::size_t i = 0; i < count; ++i) {
+        C extreme = static_cast<C>(static_cast<const T*>(sources[0])[i]);
+        for (const void* source : sources)
+          extreme = extreme_of(extreme, static_cast<C>(static_cast<const T*>(source)[i]), op);
+        reinterpret_cast<T*>(result.data())[i] = static_cast<T>(extreme);
+      }
+    });
+    return result;
+  }
   tandem::distributed::reduce_function(dtype_of(type), reduce_op_of(op))(result.data(), sources.data(),
                                                                          static_cast<int>(sources.size()), count);
   return result;

@@ -115,6 +115,7 @@ std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   mark_written(operation);
   // Where there are no bytes to move, no rank waits for another, and the operation gets no number.
   const bool moves = operation.kind == Kind::barrier || operation.bytes() > 0;
+  const std::lock_guard starting(starting_);
   auto task = std::make_shared<Task>(observers_, std::move(operation), std::move(contiguous), moves ? ++started_ : 0);
   {
     const std::lock_guard lock(mutex_);
@@ -205,8 +206,8 @@ std::string HostExecutor::explain(const ObservedOperation& operation, const std:
   if (const auto* late = dynamic_cast<const PeersLate*>(&exception))
     return late_text(observers_, members_, late->ranks, operation.what, options_.timeout);
   if (const auto* differs = dynamic_cast<const PeerDiffers*>(&exception)) {
-    return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " + operation.what +
-           " (" + operation.signature + "), " + members_[differs->rank].name() + " runs " + differs->theirs;
+    return "the ranks do not run the same operations: " + members_[options_.rank].name() + " runs " +
+           operation.signature + ", " + members_[differs->rank].name() + " runs " + differs->theirs;
   }
   return operation.what + " failed: " + exception.what();
 }

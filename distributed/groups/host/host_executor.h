@@ -55,7 +55,8 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
   const Members members_;
   std::shared_ptr<Store> store_;  // null after close()
   std::unique_ptr<HostTransport> transport_;
-  std::uint64_t started_ = 0;  // collectives; used by the thread that starts them, and no other
+  std::mutex starting_;        // one thread at a time puts a collective into the queue
+  std::uint64_t started_ = 0;  // guarded by starting_; collectives
 
   std::mutex mutex_;
   std::condition_variable wake_;             // the communication thread waits here

@@ -18,16 +18,17 @@ struct Product {
     return static_cast<T>(a * b);
   }
 };
+// A NaN of any rank is the result, whichever rank it comes from: only a NaN differs from itself.
 struct Min {
   template <class T>
   T operator()(T a, T b) const {
-    return b < a ? b : a;
+    return b < a || b != b ? b : a;
   }
 };
 struct Max {
   template <class T>
   T operator()(T a, T b) const {
-    return a < b ? b : a;
+    return a < b || b != b ? b : a;
   }
 };
 

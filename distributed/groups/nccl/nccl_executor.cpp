@@ -4,7 +4,6 @@
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
-#include <tandem/distributed/groups/nccl/nccl_operations.h>
 
 #include <exception>
 #include <utility>
@@ -41,6 +40,7 @@ class NcclExecutor::NcclWork : public Work {
   }
   void wait() override {
     Operation given, contiguous;  // let go of outside the lock
+    std::optional<NanMarks> marks;
     backend(executor_->device_);
     const std::lock_guard lock(executor_->mutex_);
     if (task_->error) std::rethrow_exception(task_->error);
@@ -49,6 +49,8 @@ class NcclExecutor::NcclWork : public Work {
     // Whoever gets this memory next uses it in this stream too, after the event.
     given = std::exchange(task_->given, {});
     contiguous = std::exchange(task_->contiguous, {});
+    marks = std::exchange(task_->marks, {});
+    if (marks) marks->write();
   }
   void wait(milliseconds timeout) override {
     await_done(*this, task_->what, timeout);
@@ -116,6 +118,7 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
   task->done = task->given.bytes() == 0;
   if (task->done) return work;
 
+  const std::lock_guard starting(starting_);
   try {
     const auto known = failure();
     if (!known.empty()) throw PeerError(broken_text(task->what, known));
@@ -146,6 +149,7 @@ void NcclExecutor::enqueue(Task& task) {
   const cudaStream_t compute = cuda::current_stream();
   task.recorded = is_recorded(compute);
   task.contiguous = adjacent(contiguous_on(device_, task.given));
+  task.marks = NanMarks::of(task.contiguous, task.given);
   TANDEM_CUDA(cudaEventRecord(ready_, compute));
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
   ObservedOperation& operation = task.observed.emplace(observers_, task.given, ++started_, task.what);
@@ -157,7 +161,8 @@ void NcclExecutor::enqueue(Task& task) {
   try {
     set_patience(patience_for(operation));
     communicator_->run(
-        task.what.c_str(), [&](ncclComm_t communicator) { return issue(task.contiguous, communicator, stream_); },
+        task.what.c_str(),
+        [&](ncclComm_t communicator) { return issue(task.contiguous, task.marks, communicator, stream_); },
         patience_for(operation));
     set_patience({});
   } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/nccl/nccl_communicator.h>
+#include <tandem/distributed/groups/nccl/nccl_operations.h>
 #include <tandem/distributed/groups/observed_operation.h>
 #include <tandem/distributed/groups/process_group.h>
 
@@ -29,7 +30,7 @@ bool is_recorded(cudaStream_t stream);
 // A key of the executor's store, there once the rank has left with everything done.
 std::string ended_key(int rank);
 
-// One thread at a time may call start(). The executor's own thread, the watching thread, looks at the operations that
+// Any thread may call start(). The executor's own thread, the watching thread, looks at the operations that
 // run. It lets go of the arrays of those that are done. When an operation fails, does not end in time or is left alone
 // by a peer, it stops NCCL. The first failure is the whole group's, on all ranks.
 class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
@@ -55,6 +56,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   struct Task {
     Operation given;
     Operation contiguous;
+    std::optional<NanMarks> marks;
     std::string what;
     std::optional<ObservedOperation> observed;  // once it is given to NCCL
     cuda::CudaEvent finished;
@@ -90,7 +92,8 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const std::chrono::milliseconds timeout_;
   cudaStream_t stream_ = nullptr;
   cuda::CudaEvent ready_;      // where the compute stream is when an operation is started
-  std::uint64_t started_ = 0;  // collectives; used by the thread that calls start(), and no other
+  std::mutex starting_;        // one thread at a time gives NCCL an operation
+  std::uint64_t started_ = 0;  // guarded by starting_; collectives
   std::unique_ptr<NcclCommunicator> communicator_;
 
   // Looks after the operation that is being started; empty when none is. The watching thread calls it.

@@ -1,5 +1,7 @@
+#include <tandem/core/ops.h>
 #include <tandem/distributed/groups/nccl/nccl_operations.h>
 
+#include <limits>
 #include <utility>
 
 namespace tandem::distributed {
@@ -68,6 +70,12 @@ class GroupedCalls {
   ncclResult_t result_ = ncclSuccess;
 };
 
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+Array is_nan(const Array& array) { return ops::compare(functors::NotEqual{}, array, array); }
+
+ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStream_t stream);
+
 }  // namespace
 
 Operation adjacent(Operation operation) {
@@ -81,6 +89,37 @@ Operation adjacent(Operation operation) {
   }
   return operation;
 }
+
+std::optional<NanMarks> NanMarks::of(const Operation& contiguous, const Operation& given) {
+  const bool reduces =
+      given.kind == Kind::all_reduce || given.kind == Kind::reduce || given.kind == Kind::reduce_scatter;
+  const bool is_extreme = given.reduce_op == ReduceOp::min || given.reduce_op == ReduceOp::max;
+  if (!reduces || !is_extreme || !is_floating(given.outputs.front().dtype())) return {};
+  const auto marked = [](const Array& array) {
+    return ops::masked_fill(ops::zeros_like(array), is_nan(array), not_a_number);
+  };
+  Operation sum = contiguous;
+  sum.reduce_op = ReduceOp::sum;
+  for (Array& output : sum.outputs) output = sum.inputs.empty() ? marked(output) : ops::empty_like(output);
+  for (Array& input : sum.inputs) input = marked(input);
+  return NanMarks{adjacent(std::move(sum)), given.outputs};
+}
+
+void NanMarks::write() const {
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    Array(outputs[i]).copy_from(ops::masked_fill(outputs[i], is_nan(sum.outputs[i]), not_a_number));
+}
+
+ncclResult_t issue(const Operation& operation, const std::optional<NanMarks>& marks, ncclComm_t communicator,
+                   cudaStream_t stream) {
+  if (!marks) return issue(operation, communicator, stream);
+  GroupedCalls calls;
+  calls.add(issue(operation, communicator, stream));
+  calls.add(issue(marks->sum, communicator, stream));
+  return calls.end();
+}
+
+namespace {
 
 ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStream_t stream) {
   const auto& in = operation.inputs;
@@ -130,4 +169,5 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
   detail::fail(operation.what(), " is not for NCCL");
 }
 
+}  // namespace
 }  // namespace tandem::distributed

@@ -128,7 +128,8 @@ Watchdog::Progress Watchdog::observe(int rank) {
   return observed_[rank] = std::move(progress);
 }
 
-// Says which rank's collective has the number of this rank's collective, but another kind, shape or dtype. Empty: none.
+// Says which rank's collective has the number of this rank's collective, but another name, kind, shape or dtype. Empty:
+// none.
 std::string Watchdog::find_difference() {
   const std::lock_guard lock(mutex_);
   for (const auto& waiting : waiting_) {
@@ -136,11 +137,8 @@ std::string Watchdog::find_difference() {
     for (std::size_t r = 0; r < members_.size(); ++r) {
       const Progress& other = observed_[r];
       if (mine.sequence == 0 || other.sequence != mine.sequence || other.signature == mine.signature) continue;
-      return fmt::format(
-          "the ranks do not run the same operations: number {} of the group is {} ({}) on {} and {} ({}) on "
-          "{}",
-          mine.sequence, mine.what, mine.signature, members_[rank_].name(), other.what, other.signature,
-          members_[r].name());
+      return fmt::format("the ranks do not run the same operations: number {} of the group is {} on {} and {} on {}",
+                         mine.sequence, mine.signature, members_[rank_].name(), other.signature, members_[r].name());
     }
   }
   return "";

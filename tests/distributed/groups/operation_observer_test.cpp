@@ -53,7 +53,8 @@ class DiaryObserver : public OperationObserver {
 
   std::uint64_t begun(const ObservedOperation& operation, const Operation& with_arrays) noexcept override {
     EXPECT_EQ(operation.bytes, with_arrays.bytes());
-    EXPECT_EQ(operation.signature, operation.sequence > 0 ? with_arrays.signature() : "");
+    const std::string signature = operation.what + " (" + with_arrays.signature() + ")";
+    EXPECT_EQ(operation.signature, operation.sequence > 0 ? signature : "");
     write("begun", operation);
     return ++count_;
   }

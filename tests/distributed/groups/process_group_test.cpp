@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tandem::distributed {
 namespace {
@@ -54,6 +55,19 @@ void check_reductions(Group group, std::int64_t n) {
   }
 }
 
+// The NaN of any rank is the result, whichever rank it comes from.
+template <class T>
+void check_nan(Group group, ReduceOp op) {
+  const T nan(std::numeric_limits<float>::quiet_NaN());
+  const int size = group->size(), rank = group->rank();
+  // One element for each rank, at which that rank has a NaN, and one without.
+  auto array = filled<T>(size + 1, T(static_cast<float>(rank + 1)));
+  static_cast<T*>(array.raw())[rank] = nan;
+  group->all_reduce(array, op)->wait();
+  for (int i = 0; i < size; ++i) EXPECT_TRUE(std::isnan(static_cast<float>(static_cast<T*>(array.raw())[i]))) << i;
+  EXPECT_EQ(static_cast<float>(static_cast<T*>(array.raw())[size]), op == ReduceOp::max ? size : 1);
+}
+
 struct Setting {
   std::string backend;
   int size;
@@ -66,6 +80,17 @@ class ProcessGroupOfSize : public ::testing::TestWithParam<Setting> {
     testing::run_ranks(GetParam().size, body, seconds(60), GetParam().backend);
   }
 };
+
+TEST_P(ProcessGroupOfSize, minimum_and_maximum_keep_a_nan_of_any_rank) {
+  run_ranks([](Group group) {
+    for (const auto op : {ReduceOp::min, ReduceOp::max}) {
+      check_nan<float>(group, op);
+      check_nan<double>(group, op);
+      check_nan<bfloat16>(group, op);
+      check_nan<float16>(group, op);
+    }
+  });
+}
 
 TEST_P(ProcessGroupOfSize, reduces_every_dtype_small_and_large) {
   run_ranks([](Group group) {

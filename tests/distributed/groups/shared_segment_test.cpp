@@ -27,7 +27,6 @@ namespace tandem::distributed {
 namespace {
 
 using std::chrono::seconds;
-using std::chrono::steady_clock;
 
 constexpr std::size_t segment_bytes = std::size_t{1} << 20;
 
@@ -106,7 +105,7 @@ TEST(SharedMessages, NamesTheRankWhoseMessageLiesOutside) {
   }
   ASSERT_EQ(changed, 1);
   const auto receipt = rank_0.receive(&got, sizeof got, 1);
-  expect_part(message_of([&] { receipt->wait(steady_clock::now() + seconds(10)); }), "rank 1 says that 8 bytes lie at");
+  expect_part(message_of([&] { receipt->wait(RunningTime::now() + seconds(10)); }), "rank 1 says that 8 bytes lie at");
 }
 
 // A process that joins the group as rank 1 and writes what it likes into its segment, which begins with a counter and
@@ -137,7 +136,7 @@ std::string error_beside(const std::function<void(HostileHeader&)>& change) {
   TcpStore store(options);
   const auto members = meet(store, 1, 2, {.rank = 1, .backend = "shm"}, seconds(20));
   const SharedSegment own(segment_bytes);
-  auto links = exchange_descriptors(store, 1, members, own.file(), steady_clock::now() + seconds(20));
+  auto links = exchange_descriptors(store, 1, members, own.file(), RunningTime::now() + seconds(20));
   const SharedSegment theirs(std::move(links[0].file), sizeof(HostileControl), "rank 0");
   auto& hostile = *reinterpret_cast<HostileControl*>(own.base());
   auto& honest = *reinterpret_cast<HostileControl*>(theirs.base());
