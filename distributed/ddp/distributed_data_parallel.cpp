@@ -1,14 +1,21 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 
 #include <tandem/core/array/packing.h>
+#include <tandem/data/epoch.h>
+#include <tandem/distributed/ddp/same_weights.h>
+#include <tandem/distributed/system/version.h>
 #include <tandem/nn/batch_norm.h>
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
 
 constexpr const char* order_name = "gradient_order";
+// The comparison reads all weights once: less than 0.1 % of the time of so many steps.
+constexpr std::int64_t passes_between_comparisons = 100;
 
 // One line for every tensor that the ranks must have in common.
 std::string describe(const nn::Module& model) {
@@ -23,20 +30,25 @@ std::string describe(const nn::Module& model) {
   return text.str();
 }
 
-// Every rank sees all descriptions and so throws the same error.
-void check_equal_models(const nn::Module& model, ProcessGroup& group) {
-  const auto descriptions = group.all_gather_strings(describe(model), "comparison of the models");
+// Every rank sees all descriptions and so throws the same error. Returns whether all ranks run the same build on
+// processors of the same kind.
+bool check_equal_models(const nn::Module& model, ProcessGroup& group) {
+  const auto described =
+      group.all_gather_strings(describe(model) + '\f' + version_text(""), "comparison of the models");
+  bool are_alike = true;
   for (int r = 1; r < group.size(); ++r) {
-    if (descriptions[r] == descriptions[0]) continue;
-    std::istringstream expected(descriptions[0]), found(descriptions[r]);
+    if (described[r] == described[0]) continue;
+    are_alike = false;
+    std::istringstream expected(described[0]), found(described[r]);
     std::string a, b;
     do {
-      if (!std::getline(expected, a)) a = "nothing more";
-      if (!std::getline(found, b)) b = "nothing more";
-    } while (a == b);
-    detail::fail("the models of rank 0 and rank ", r, " differ: rank 0 has ", a, ", rank ", r, " has ", b,
+      if (!std::getline(expected, a) || a.starts_with('\f')) a = "nothing more";
+      if (!std::getline(found, b) || b.starts_with('\f')) b = "nothing more";
+    } while (a == b && a != "nothing more");
+    TANDEM_CHECK(a == b, "the models of rank 0 and rank ", r, " differ: rank 0 has ", a, ", rank ", r, " has ", b,
                  ". Every rank must build the same model");
   }
+  return are_alike;
 }
 
 std::size_t batch_norm_buffers(nn::Module& model) {
@@ -52,9 +64,10 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
                                                  const DistributedDataParallelOptions& options)
     : model_(model),
       group_(required(std::move(group), "DistributedDataParallel")),
-      buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()) {
+      buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()),
+      additions_(nn::additions()) {
   if (group_->size() > 1) {
-    check_equal_models(model_, *group_);
+    are_weights_compared_ = check_equal_models(model_, *group_);
     share_parameters(0);
     share_buffers(0);
   }
@@ -71,18 +84,63 @@ void DistributedDataParallel::begin_forward() {
   const bool training = model_.is_training();
   if (training && grad_enabled()) {
     reducer_->begin_forward();
-    if (rounds_) rounds_->begin_forward();
+    check_parameters();
+    if (rounds_) {
+      rounds_->begin_forward();
+    } else if (reducer_->is_synchronising()) {
+      compare_epochs();
+      if (++passes_ % passes_between_comparisons == 0) check_same_weights();
+    }
   }
   const bool read_in_training = (buffers_read_in_training_ || rounds_) && reducer_->is_synchronising();
   if (buffers_changed_ && (!training || read_in_training)) sync_buffers();
   buffers_changed_ = buffers_changed_ || training;
 }
 
+// A parameter that the model has got since the reducer was made is averaged by nobody.
+void DistributedDataParallel::check_parameters() {
+  const std::uint64_t now = nn::additions();
+  if (std::exchange(additions_, now) == now) return;
+  const auto& known = reducer_->parameters();
+  for (const auto& [name, tensor] : model_.parameters())
+    TANDEM_CHECK(std::ranges::any_of(known, [&](const auto& one) { return one.tensor.same_as(tensor); }), "parameter ",
+                 name,
+                 " has come to the model since DistributedDataParallel was made, which does not average it: make "
+                 "DistributedDataParallel when the model is complete");
+}
+
+void DistributedDataParallel::check_same_weights() {
+  if (are_weights_compared_) distributed::check_same_weights(reducer_->parameters(), *group_);
+}
+
+// Once an epoch. A rank that has begun a pass alone, to look at a batch, takes its shard of another order from then on.
+void DistributedDataParallel::compare_epochs() {
+  const std::int64_t mine = data::last_sharded_epoch();
+  if (std::exchange(epoch_, mine) == mine || group_->size() == 1) return;
+  std::vector<Array> all;
+  for (int r = 0; r < group_->size(); ++r) all.push_back(Array::empty({1}, DType::i64));
+  group_->all_gather(all, Array::from(std::vector{mine}, {1}), "the Loader's epoch")->wait();
+  for (int r = 0; r < group_->size(); ++r) {
+    const auto theirs = all[r].item<std::int64_t>();
+    TANDEM_CHECK(theirs == all[0].item<std::int64_t>(), "rank ", r, " takes its shard of epoch ", theirs,
+                 " of the Loader, and rank 0 of epoch ", all[0].item<std::int64_t>(),
+                 ": each pass over a Loader is the next epoch, so one of them has begun a pass alone. Let all ranks "
+                 "run the same passes, or name the epoch: loader.epoch(number)");
+  }
+}
+
 Tensor DistributedDataParallel::operator()(const Tensor& input) {
   return forward([&] { return model_(input); });
 }
 
+void DistributedDataParallel::train() {
+  evaluation_.reset();
+  if (!model_.is_training()) model_.train();
+  buffers_changed_ = true;
+}
+
 void DistributedDataParallel::eval() {
+  if (!evaluation_) evaluation_.emplace(model_);
   model_.eval();
   if (buffers_changed_) sync_buffers();
 }

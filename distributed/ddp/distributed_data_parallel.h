@@ -7,7 +7,9 @@
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/nn/module.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tandem::distributed {
@@ -47,10 +49,18 @@ class NoSync {
 //
 // Every backward pass that comes to a parameter is a step that all ranks take together. It does not matter how many
 // forward passes went before it, nor how often they used a parameter.
+//
+// What parts the ranks later is an Error: a parameter that the model gets after construction, at the next forward pass;
+// another epoch of the Loader, at its first one; and weights that are not the same bits on all ranks, which every 100th
+// forward pass compares. They are not compared with join(), nor where the ranks' builds or processors differ, whose
+// clipping may sum in another order.
 class DistributedDataParallel {
  public:
   DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
                           const DistributedDataParallelOptions& options = {});
+  ~DistributedDataParallel() {
+    if (evaluation_) evaluation_->keep();
+  }
 
   // Calls the model. The first call in evaluation mode after training copies rank 0's buffers to all ranks.
   Tensor operator()(const Tensor& input);
@@ -61,16 +71,16 @@ class DistributedDataParallel {
     return call();
   }
 
-  // Training mode. The buffers count as changed from here, because a recorded step (optim/graphed_step.h) changes
-  // them without a call of operator().
-  void train() {
-    model_.train();
-    buffers_changed_ = true;
-  }
+  // Training mode: after eval(), each module in the mode that it was in before, so that a frozen part stays so. The
+  // buffers count as changed from here, because a recorded step (optim/graphed_step.h) changes them without a call of
+  // operator().
+  void train();
   // Evaluation mode, with rank 0's buffers on every rank. Collective.
   void eval();
   // Copies rank 0's buffers to all ranks. Collective. Needed only by those who call the model directly.
   void sync_buffers();
+  // Error on all ranks when they do not hold the same weights. Collective.
+  void check_same_weights();
 
   // Accumulates gradients over several backward passes. A pass that runs while the returned object lives adds its
   // gradients up on this rank alone. The first pass after that averages the sums over the ranks.
@@ -110,12 +120,19 @@ class DistributedDataParallel {
 
  private:
   void begin_forward();
+  void check_parameters();
+  void compare_epochs();
 
   nn::Module& model_;
   std::shared_ptr<ProcessGroup> group_;
   bool buffers_read_in_training_;
   bool buffers_changed_ = false;
+  std::uint64_t additions_;            // nn::additions() when the parameters were compared with the reducer's last
+  std::int64_t epoch_ = -1;            // data::last_sharded_epoch() when the ranks compared it last
+  std::int64_t passes_ = 0;            // forward passes of training
+  bool are_weights_compared_ = false;  // the ranks compute alike
   StepRounds* rounds_ = nullptr;
+  std::optional<nn::EvaluationMode> evaluation_;  // from eval() to train()
   std::unique_ptr<Reducer> reducer_;
 };
 

@@ -4,9 +4,11 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/step_rounds.h>
 #include <tandem/distributed/groups/process_group.h>
+#include <tandem/optim/optimizer.h>
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace tandem::distributed {
 
@@ -17,6 +19,9 @@ struct JoinOptions {
   // True: when the first rank runs out of data, training ends with an Error on all ranks. This is for models that
   // communicate in forward: a rank without data cannot take part in that.
   bool throw_on_early_termination = false;
+  // The optimizers of the loop: at the end all ranks get the state of the rank that trained last, as they get its
+  // model. Without it, ranks that ran out of data go on with momentum of their own, and the ranks part.
+  std::vector<optim::Optimizer*> optimizers = {};
 };
 
 // Runs `body`, a training loop with `ddp` that may have fewer steps on some ranks than on others. A rank whose loop has

@@ -24,6 +24,9 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGro
       frozen_.push_back(i);
       continue;
     }
+    TANDEM_CHECK(!tensor.has_grad_buffer(), "parameter ", parameters_[i].name,
+                 " belongs to another DistributedDataParallel, which would average nothing from now on: use that one, "
+                 "or let it end first. A Trainer makes one of its own");
     reduced_.push_back(i);
     hook_handles_.push_back(tensor.on_grad_ready([this, i] { gradient_ready(i); }));
   }
@@ -32,6 +35,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGro
 
 Reducer::~Reducer() {
   for (auto& handle : hook_handles_) handle.remove();
+  for (const std::size_t i : reduced_) parameters_[i].tensor.set_grad_buffer({});
 }
 
 void Reducer::observe(std::shared_ptr<ReducerObserver> observer) {

@@ -38,6 +38,8 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
+  const std::vector<NamedTensor>& parameters() const { return parameters_; }
+
   void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
   const CommunicationHook& communication_hook() const { return communication_hook_; }
   // While synchronising is off, gradients only add up on this rank. The next pass with it on averages the sums.
@@ -86,7 +88,7 @@ class Reducer {
   template <class F>
   void call_communication_hook(const Bucket& bucket, F call) const;
 
-  const std::vector<NamedTensor> parameters_;
+  std::vector<NamedTensor> parameters_;
   const std::shared_ptr<ProcessGroup> group_;
   const BucketSizes sizes_;
   const Unused unused_;

@@ -1,7 +1,10 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
+#include <tandem/data/array_dataset.h>
+#include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/job/shared_data.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>
@@ -366,6 +369,106 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
         EXPECT_EQ(bits_of(resumed.state_dict()), bits_of(state));
       },
       std::chrono::seconds(60), "gloo");
+}
+
+// --- What parts the ranks after construction ---
+
+TEST(DistributedDataParallel, refuses_a_model_that_another_one_averages) {
+  for (const int size : {1, 2}) {
+    run_ranks(size, [](Group group) {
+      auto net = plain_network();
+      {
+        DistributedDataParallel first(net, group);
+        EXPECT_ERROR(DistributedDataParallel(net, group), "belongs to another DistributedDataParallel");
+      }
+      DistributedDataParallel next(net, group);  // the first one has ended
+    });
+  }
+}
+
+TEST(DistributedDataParallel, names_a_parameter_that_came_later) {
+  struct Grown : nn::Module {
+    nn::Linear& line = add("line", nn::Linear(4, 2));
+    nn::Linear* late = nullptr;
+    void grow() { late = &add("late", nn::Linear(2, 2)); }
+    Tensor forward(const Tensor& x) override { return late ? (*late)(line(x)) : line(x); }
+  };
+  for (const int size : {1, 2}) {
+    run_ranks(size, [](Group group) {
+      Grown net;
+      DistributedDataParallel ddp(net, group);
+      const Tensor x(ops::ones({3, 4}));
+      sum(ddp(x)).backward();
+      nn::Linear unrelated(2, 2);
+      Grown another;
+      another.grow();
+      sum(ddp(x)).backward();
+      net.grow();
+      EXPECT_ERROR(ddp(x), "late.weight", "since DistributedDataParallel was made");
+    });
+  }
+}
+
+TEST(DistributedDataParallel, finds_weights_that_one_rank_changed_alone) {
+  const auto results = run_ranks_catching(
+      3,
+      [](Group group) {
+        manual_seed(0);
+        nn::Sequential net{nn::Linear(4, 3), nn::ReLU(), nn::Linear(3, 2)};
+        DistributedDataParallel ddp(net, group);
+        optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+        for (int step = 0; step < 250; ++step) {
+          optimizer.zero_grad();
+          sum(ddp(Tensor(ops::full({2, 4}, 0.1 * (group->rank() + 1))))).backward();
+          optimizer.step();
+          if (step == 120 && group->rank() == 2) optimizer.set_lr(0.2);
+        }
+      },
+      std::chrono::seconds(60));
+  for (const auto& result : results) {
+    const std::string message = message_of(result);
+    EXPECT_TRUE(message.find("first parameter that differs is ") != std::string::npos &&
+                message.find(", on rank 2") != std::string::npos)
+        << message;
+  }
+}
+
+TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        nn::Sequential net{nn::Linear(1, 2)};
+        DistributedDataParallel ddp(net, group);
+        const data::ArrayDataset rows(ops::ones({8, 1}), ops::zeros({8}, DType::i64));
+        data::Loader loader(rows, {.batch_size = 2, .shard = shard_of(*group), .shuffle = true});
+        if (group->rank() == 1) loader.begin();  // to look at a batch
+        for (auto& [x, y] : loader) cross_entropy(ddp(x), y).backward();
+      },
+      std::chrono::seconds(60));
+  for (const auto& result : results) {
+    const std::string message = message_of(result);
+    EXPECT_NE(message.find("rank 1 takes its shard of epoch 1 of the Loader, and rank 0 of epoch 0"), std::string::npos)
+        << message;
+  }
+}
+
+TEST(DistributedDataParallel, leaves_frozen_parts_in_their_mode) {
+  run_ranks(1, [](Group group) {
+    auto net = network_with_batch_norm();
+    DistributedDataParallel ddp(net, group);
+    nn::Module* norm = nullptr;
+    for (const auto& [name, module] : net.modules())
+      if (dynamic_cast<nn::BatchNorm2d*>(&module)) norm = &module;
+    ASSERT_NE(norm, nullptr);
+    norm->eval();
+    ddp.train();
+    EXPECT_FALSE(norm->is_training());
+    ddp.eval();
+    EXPECT_FALSE(net.is_training());
+    ddp.train();
+    EXPECT_TRUE(net.is_training());
+    EXPECT_FALSE(norm->is_training());
+  });
 }
 
 }  // namespace

@@ -54,6 +54,25 @@ TEST(Join, divides_by_all_ranks_or_by_those_that_have_data) {
   }
 }
 
+// Without it, rank 0 would go on with an older momentum, and rank 1 with none.
+TEST(Join, gives_all_ranks_the_optimizers_state) {
+  run_ranks(3, [](Group group) {
+    const int rank = group->rank();
+    One model;
+    DistributedDataParallel ddp(model, group);
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+    const int steps[] = {2, 0, 4};
+    join(ddp, [&] { take_steps(ddp, optimizer, rank, steps[rank]); }, {.optimizers = {&optimizer}});
+    take_steps(ddp, optimizer, rank, 2);
+    EXPECT_NO_THROW(ddp.check_same_weights());
+    const auto state = optimizer.state_dict();
+    ASSERT_EQ(state.size(), 1u);
+    const auto all = group->all_gather_strings(state[0].array.to_string());
+    EXPECT_EQ(all[1], all[0]);
+    EXPECT_EQ(all[2], all[0]);
+  });
+}
+
 TEST(Join, is_nothing_special_where_all_have_the_same_or_there_is_one) {
   for (const int size : {1, 2}) {
     run_ranks(size, [](Group group) {
