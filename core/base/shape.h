@@ -59,12 +59,11 @@ class Dims {
  private:
   [[noreturn]] void fail_too_large() const;
   [[noreturn]] void fail_no_entry(int i) const;
-  // One comparison for the usual case: a negative number is a large unsigned one.
   constexpr unsigned position(int i) const {
-    if (static_cast<unsigned>(i) < static_cast<unsigned>(ndim_)) [[likely]]
-      return static_cast<unsigned>(i);
-    if (i >= 0 || i + ndim_ < 0) fail_no_entry(i);
-    return static_cast<unsigned>(i + ndim_);
+    const auto at = static_cast<unsigned>(i < 0 ? i + ndim_ : i);  // still negative: a large number
+    if (at >= static_cast<unsigned>(ndim_)) [[unlikely]]
+      fail_no_entry(i);
+    return at;
   }
 
   std::array<std::int64_t, max_ndim> values_{};
