@@ -97,10 +97,14 @@ void Tensor::set_value(Array value) {
 }
 
 void Tensor::move_into(Array memory) {
-  const Array& value = this->value();
-  const std::shared_ptr<Storage> storage = value.storage();
+  const Array value = this->value();
   memory.copy_from(value);
-  if (value.bytes() == storage->bytes() && value.strides() == memory.strides()) storage->swap_memory(*memory.storage());
+  const auto is_whole = [](const Array& array) {
+    return array.offset() == 0 && array.bytes() == array.storage()->bytes();
+  };
+  const bool fits = is_leaf() && value.dtype() == memory.dtype() && value.device() == memory.device() &&
+                    value.shape() == memory.shape() && value.strides() == memory.strides();
+  if (fits && is_whole(value) && is_whole(memory)) value.storage()->swap_memory(*memory.storage());
   else set_value(std::move(memory));
 }
 

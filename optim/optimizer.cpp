@@ -27,6 +27,7 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     }
   }
   std::map<std::string, int> uses;
+  std::set<const Storage*> moved;
   for (auto& parameters : groups) {
     for (NamedTensor& parameter : parameters) {
       if (const int use = ++uses[parameter.name]; use > 1) parameter.name += '#' + std::to_string(use);
@@ -36,7 +37,14 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     auto homes = arena_like(values);
     Group group{values[0].device(), {}, {}, {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i].tensor.move_into(homes[i]);
+      // Two parameters that were made from one Array get memory of their own.
+      const bool is_first = moved.insert(values[i].storage().get()).second;
+      if (is_first) {
+        parameters[i].tensor.move_into(homes[i]);
+      } else {
+        homes[i].copy_from(values[i]);
+        parameters[i].tensor.set_value(homes[i]);
+      }
       group.entries.push_back({std::move(parameters[i]), {}, {}});
     }
     groups_.push_back(std::move(group));

@@ -20,9 +20,9 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual void* allocate(std::size_t bytes) = 0;  // nullptr when there is no memory left
   virtual void release(void* block, std::size_t bytes) = 0;
-  // From now on the first `used` of the `whole` bytes of a block are handed out, and the others are not.
   // A number of blocks has been released.
   virtual void trimmed() {}
+  // From now on the first `used` of the `whole` bytes of a block are handed out, and the others are not.
   virtual void set_in_use(void* /*block*/, std::size_t /*used*/, std::size_t /*whole*/) {}
   // For the "out of memory" error: how much memory there is and how much is free.
   virtual std::string situation() const { return ""; }

@@ -1,6 +1,7 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 
 #include <tandem/core/array/packing.h>
+#include <tandem/core/device/recording.h>
 #include <tandem/data/epoch.h>
 #include <tandem/distributed/ddp/same_weights.h>
 #include <tandem/distributed/system/version.h>
@@ -67,11 +68,12 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
       buffers_read_in_training_(batch_norm_buffers(model) < model.buffers().size()),
       additions_(nn::additions()) {
   if (group_->size() > 1) {
-    are_weights_compared_ = check_equal_models(model_, *group_);
+    are_weights_compared_ = check_equal_models(model_, *group_) && options.compares_weights;
     share_parameters(0);
     share_buffers(0);
   }
   reducer_ = std::make_unique<Reducer>(model_.parameters(), group_, options.buckets, options.unused);
+  reducer_->set_after_pass([this] { after_pass(); });
 }
 
 // PyTorch copies rank 0's buffers to all ranks before every forward pass of training. A batch norm needs that less
@@ -85,12 +87,7 @@ void DistributedDataParallel::begin_forward() {
   if (training && grad_enabled()) {
     reducer_->begin_forward();
     check_parameters();
-    if (rounds_) {
-      rounds_->begin_forward();
-    } else if (reducer_->is_synchronising()) {
-      compare_epochs();
-      if (++passes_ % passes_between_comparisons == 0) check_same_weights();
-    }
+    if (rounds_) rounds_->begin_forward();
   }
   const bool read_in_training = (buffers_read_in_training_ || rounds_) && reducer_->is_synchronising();
   if (buffers_changed_ && (!training || read_in_training)) sync_buffers();
@@ -109,24 +106,17 @@ void DistributedDataParallel::check_parameters() {
                  "DistributedDataParallel when the model is complete");
 }
 
-void DistributedDataParallel::check_same_weights() {
-  if (are_weights_compared_) distributed::check_same_weights(reducer_->parameters(), *group_);
+// All ranks make the same passes, but not the same calls in between. A recorded step has no place for it: the Trainer
+// compares before each checkpoint, too.
+void DistributedDataParallel::after_pass() {
+  if (passes_++ % passes_between_comparisons == 0 && !is_recording_graph()) check_same_weights();
 }
 
-// Once an epoch. A rank that has begun a pass alone, to look at a batch, takes its shard of another order from then on.
-void DistributedDataParallel::compare_epochs() {
-  const std::int64_t mine = data::last_sharded_epoch();
-  if (std::exchange(epoch_, mine) == mine || group_->size() == 1) return;
-  std::vector<Array> all;
-  for (int r = 0; r < group_->size(); ++r) all.push_back(Array::empty({1}, DType::i64));
-  group_->all_gather(all, Array::from(std::vector{mine}, {1}), "the Loader's epoch")->wait();
-  for (int r = 0; r < group_->size(); ++r) {
-    const auto theirs = all[r].item<std::int64_t>();
-    TANDEM_CHECK(theirs == all[0].item<std::int64_t>(), "rank ", r, " takes its shard of epoch ", theirs,
-                 " of the Loader, and rank 0 of epoch ", all[0].item<std::int64_t>(),
-                 ": each pass over a Loader is the next epoch, so one of them has begun a pass alone. Let all ranks "
-                 "run the same passes, or name the epoch: loader.epoch(number)");
-  }
+void DistributedDataParallel::check_same_weights() {
+  if (!are_weights_compared_) return;
+  auto parameters = reducer_->parameters();
+  std::erase_if(parameters, [](const auto& parameter) { return !parameter.tensor.requires_grad(); });
+  distributed::check_same_weights(parameters, data::last_sharded_epoch(), *group_);
 }
 
 Tensor DistributedDataParallel::operator()(const Tensor& input) {
@@ -140,7 +130,8 @@ void DistributedDataParallel::train() {
 }
 
 void DistributedDataParallel::eval() {
-  if (!evaluation_) evaluation_.emplace(model_);
+  if (evaluation_ && model_.is_training()) evaluation_->keep();  // the program has set the modes itself since
+  if (!evaluation_ || model_.is_training()) evaluation_.emplace(model_);
   model_.eval();
   if (buffers_changed_) sync_buffers();
 }

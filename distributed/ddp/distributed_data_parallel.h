@@ -17,6 +17,7 @@ namespace tandem::distributed {
 struct DistributedDataParallelOptions {
   BucketSizes buckets = {};
   Unused unused = Unused::error;  // what becomes of parameters that a backward pass does not come to
+  bool compares_weights = true;   // false for a communication hook that does not average in each step
 };
 
 // While a NoSync lives, backward passes only add to this rank's gradients.
@@ -51,9 +52,9 @@ class NoSync {
 // forward passes went before it, nor how often they used a parameter.
 //
 // What parts the ranks later is an Error: a parameter that the model gets after construction, at the next forward pass;
-// another epoch of the Loader, at its first one; and weights that are not the same bits on all ranks, which every 100th
-// forward pass compares. They are not compared with join(), nor where the ranks' builds or processors differ, whose
-// clipping may sum in another order.
+// and another epoch of the Loader, or weights that are not the same bits on all ranks, which the first backward pass
+// and every 100th after it compare. They are not compared with join(), nor where the ranks' builds or processors
+// differ, whose clipping may sum in another order.
 class DistributedDataParallel {
  public:
   DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
@@ -113,23 +114,22 @@ class DistributedDataParallel {
   void share_parameters(int root);
   void share_buffers(int root);
 
-  // From now on tells `observer` what becomes of each bucket, such as a CommunicationMeter (communication_meter.h).
   // All ranks have the same samples, as with a data set of one sample: no warning says so.
   void expect_same_samples() { reducer_->expect_same_samples(); }
+  // From now on tells `observer` what becomes of each bucket, such as a CommunicationMeter (communication_meter.h).
   void observe(std::shared_ptr<ReducerObserver> observer) { reducer_->observe(std::move(observer)); }
 
  private:
   void begin_forward();
   void check_parameters();
-  void compare_epochs();
+  void after_pass();
 
   nn::Module& model_;
   std::shared_ptr<ProcessGroup> group_;
   bool buffers_read_in_training_;
   bool buffers_changed_ = false;
   std::uint64_t additions_;            // nn::additions() when the parameters were compared with the reducer's last
-  std::int64_t epoch_ = -1;            // data::last_sharded_epoch() when the ranks compared it last
-  std::int64_t passes_ = 0;            // forward passes of training
+  std::int64_t passes_ = 0;            // backward passes that averaged
   bool are_weights_compared_ = false;  // the ranks compute alike
   StepRounds* rounds_ = nullptr;
   std::optional<nn::EvaluationMode> evaluation_;  // from eval() to train()

@@ -18,15 +18,16 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGro
       bucket_of_(parameters_.size()),
       used_(parameters_.size()),
       state_(parameters_.size()) {
+  for (const auto& [name, tensor] : parameters_)  // before the first hook, which would outlive an error
+    TANDEM_CHECK(!tensor.requires_grad() || !tensor.has_grad_buffer(), "parameter ", name,
+                 " belongs to another DistributedDataParallel, which would average nothing from now on: use that one, "
+                 "or let it end first. A Trainer makes one of its own");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& tensor = parameters_[i].tensor;
     if (!tensor.requires_grad()) {
       frozen_.push_back(i);
       continue;
     }
-    TANDEM_CHECK(!tensor.has_grad_buffer(), "parameter ", parameters_[i].name,
-                 " belongs to another DistributedDataParallel, which would average nothing from now on: use that one, "
-                 "or let it end first. A Trainer makes one of its own");
     reduced_.push_back(i);
     hook_handles_.push_back(tensor.on_grad_ready([this, i] { gradient_ready(i); }));
   }
@@ -265,6 +266,7 @@ void Reducer::finish_pass() {
     warn_if_same();
     rebuild_buckets();
   }
+  if (after_pass_ && !rounds_) after_pass_();
 }
 
 // Ranks with samples of their own have other gradients than the mean. Where they are the mean, but for rounding, every

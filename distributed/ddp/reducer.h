@@ -9,6 +9,7 @@
 #include <tandem/distributed/groups/process_group.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -46,6 +47,8 @@ class Reducer {
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
 
+  // `call` runs at the end of each pass that averages, on all ranks after the same one; not with rounds.
+  void set_after_pass(std::function<void()> call) { after_pass_ = std::move(call); }
   // From now on the ranks agree on each pass through `rounds`, if it is not null.
   void set_rounds(StepRounds* rounds) { rounds_ = rounds; }
   // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
@@ -110,6 +113,7 @@ class Reducer {
 
   CommunicationHook communication_hook_;
   bool synchronising_ = true;
+  std::function<void()> after_pass_;
   StepRounds* rounds_ = nullptr;
   std::shared_ptr<ReducerObserver> observer_ = std::make_shared<ReducerObserver>();
 

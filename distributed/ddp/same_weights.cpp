@@ -21,31 +21,37 @@ Array sum_of_bits(const Array& value) {
 
 }  // namespace
 
-void check_same_weights(const std::vector<NamedTensor>& parameters, ProcessGroup& group) {
+void check_same_weights(const std::vector<NamedTensor>& parameters, std::int64_t epoch, ProcessGroup& group) {
   if (group.size() == 1 || parameters.empty()) return;
   std::vector<Array> sums;
   for (const auto& [name, tensor] : parameters) sums.push_back(sum_of_bits(tensor.value()));
-  const Array mine = ops::cat(sums).to(Device{});
-  const std::int64_t n = mine.numel();
+  std::vector<std::int64_t> mine = ops::cat(sums).to_vector<std::int64_t>();
+  mine.push_back(epoch);
+  const std::size_t n = mine.size();
   // ~x falls as x rises, so one maximum gives the largest and the smallest.
-  std::vector<std::int64_t> both = mine.to_vector<std::int64_t>();
-  for (std::int64_t i = 0; i < n; ++i) both.push_back(~both[static_cast<std::size_t>(i)]);
-  const Array extremes = Array::from(both, {2 * n});
+  std::vector<std::int64_t> both = mine;
+  for (const std::int64_t number : mine) both.push_back(~number);
+  const Array extremes = Array::from(both);
   group.all_reduce(extremes, ReduceOp::max, "comparison of the weights")->wait();
   const auto* extreme = extremes.data<std::int64_t>();
-  std::int64_t first = 0;
+  std::size_t first = 0;
   while (first < n && extreme[first] == ~extreme[n + first]) ++first;
   if (first == n) return;
   std::vector<Array> of_ranks;
   for (int r = 0; r < group.size(); ++r) of_ranks.push_back(Array::empty({1}, DType::i64));
-  group.all_gather(of_ranks, mine.slice(0, first, first + 1), "the weights that differ")->wait();
+  group.all_gather(of_ranks, Array::from(std::vector{mine[first]}), "the weights that differ")->wait();
   std::string others;
   for (int r = 1; r < group.size(); ++r)
     if (of_ranks[r].item<std::int64_t>() != of_ranks[0].item<std::int64_t>())
       others += (others.empty() ? "" : ", ") + std::to_string(r);
+  TANDEM_CHECK(first + 1 < n, "rank ", others,
+               " takes its shard of another epoch of the Loader than rank 0, which is in ",
+               of_ranks[0].item<std::int64_t>(),
+               ": each pass over a Loader is the next epoch, so a rank has begun one alone. Let all ranks run the same "
+               "passes, or name the epoch: loader.epoch(number)");
   detail::fail(
-      "the ranks no longer hold the same weights: the first parameter that differs is ",
-      parameters[static_cast<std::size_t>(first)].name, ", on rank ", others,
+      "the ranks no longer hold the same weights: the first parameter that differs is ", parameters[first].name,
+      ", on rank ", others,
       " it is not that of rank 0. What changes weights must happen on all ranks alike: loading them, setting a "
       "learning rate, another number of optimizer steps");
 }

@@ -47,6 +47,11 @@ ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup
     pushed_.push_back(r == group_->rank() ? mine.gradients.memory : ops::empty_like(mine.gradients.memory));
 }
 
+ParameterServer::~ParameterServer() {
+  for (Shard& shard : shards_)
+    for (auto& [name, tensor] : shard.parameters) tensor.set_grad_buffer({});
+}
+
 const std::vector<NamedTensor>& ParameterServer::kept() const {
   TANDEM_CHECK(is_server(), "ParameterServer: rank ", group_->rank(), " is no server and keeps no parameters");
   return shards_[group_->rank()].parameters;

@@ -33,6 +33,9 @@ class ParameterServer {
  public:
   // Collective. `servers` is at least 1, and at most the number of ranks and the number of parameters.
   ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers);
+  ~ParameterServer();
+  ParameterServer(const ParameterServer&) = delete;
+  ParameterServer& operator=(const ParameterServer&) = delete;
 
   bool is_server() const { return group_->rank() < static_cast<int>(shards_.size()); }
   // On a server: the parameters that it keeps, under their names in the model. Error on other ranks.

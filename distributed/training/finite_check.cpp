@@ -20,6 +20,7 @@ void FiniteCheck::guard(optim::Optimizer& optimizer) {
 
 void FiniteCheck::begin_epoch(data::Loader& loader, const std::string& generator) {
   loader_ = &loader;
+  epoch_ = loader.next_epoch();
   epoch_generator_ = default_generator();
   skip_generator_ = generator;
 }
@@ -98,7 +99,7 @@ void FiniteCheck::compute_again(const Start& step) {
   ddp_.model().zero_grad();
   Progress progress = step.progress;
   default_generator() = epoch_generator_;
-  loader_->skip(progress.position().batch, step.generator ? step.generator->state() : skip_generator_);
+  loader_->epoch(epoch_).skip(progress.position().batch, step.generator ? step.generator->state() : skip_generator_);
   for (const data::Batch& batch : *loader_) {
     if (!is_empty(batch)) {
       const Tensor loss = loss_of_(ddp_.model(), batch.to(options_.device()));

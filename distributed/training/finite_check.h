@@ -97,6 +97,7 @@ class FiniteCheck {
   bool has_loss_ = true;
 
   data::Loader* loader_ = nullptr;
+  std::int64_t epoch_ = 0;      // of the loader
   Generator epoch_generator_;   // default_generator() when the epoch began
   std::string skip_generator_;  // what Loader::skip() was given then
   std::vector<Start> steps_;    // those since the last look; the last one is running

@@ -75,7 +75,7 @@ double LrTrial::step(double lr) {
     ddp_.forward([] {});
     const Autocast autocast(options_.dtype);
     const Tensor of_batch = loss_of_(batch);
-    const double ranks_with_loss = group_.sum(check_.has_loss());
+    const double ranks_with_loss = group_.sum(check_.has_loss(), "ranks with a loss");
     const Array mean = check_.has_loss() ? of_batch.value().reshape({}).to(DType::f32).clone()
                                          : ops::scalar(0, DType::f32, of_batch.device());
     group_.all_reduce(mean, ReduceOp::mean, "loss of a trial")->wait();

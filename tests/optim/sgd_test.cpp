@@ -88,6 +88,16 @@ TEST(Sgd, ParametersMoveIntoOneBlockAndKeepTheirValues) {
   EXPECT_EQ(b.value().data<float>() - a.value().data<float>(), 16);  // the next 64 bytes
 }
 
+TEST(Sgd, ParametersThatWereMadeFromOneArrayPart) {
+  const Array start = testing::array_of({1, 2});
+  const Tensor a(start, true), b(start, true);
+  SGD sgd({{"a", a}, {"b", b}}, {.lr = 1});
+  sum(a).backward();
+  sgd.step();
+  EXPECT_EQ(values_of(a), (Floats{0, 1}));
+  EXPECT_EQ(values_of(b), (Floats{1, 2}));
+}
+
 TEST(Sgd, ParametersOutliveTheOptimizer) {
   const Tensor a = parameter({1, 2, 3}), b = parameter({4});
   {

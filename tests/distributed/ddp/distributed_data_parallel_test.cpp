@@ -447,9 +447,40 @@ TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
       std::chrono::seconds(60));
   for (const auto& result : results) {
     const std::string message = message_of(result);
-    EXPECT_NE(message.find("rank 1 takes its shard of epoch 1 of the Loader, and rank 0 of epoch 0"), std::string::npos)
+    EXPECT_NE(message.find("rank 1 takes its shard of another epoch of the Loader than rank 0, which is in 0"),
+              std::string::npos)
         << message;
   }
+}
+
+// A rank may call the model as often as it likes between two steps.
+TEST(DistributedDataParallel, compares_after_the_same_pass_on_all_ranks) {
+  run_ranks(2, [](Group group) {
+    manual_seed(0);
+    nn::Sequential net{nn::Linear(4, 2)};
+    DistributedDataParallel ddp(net, group);
+    const Tensor x(ops::ones({2, 4}));
+    for (int step = 0; step < 130; ++step) {
+      for (int i = 0; i < group->rank(); ++i) ddp(x);
+      net.zero_grad();
+      sum(ddp(x)).backward();
+    }
+  });
+}
+
+TEST(DistributedDataParallel, a_construction_that_fails_leaves_no_hook) {
+  run_ranks(1, [](Group group) {
+    struct Both : nn::Module {
+      nn::Linear& head = add("head", nn::Linear(2, 2));
+      std::shared_ptr<nn::Linear> body = std::make_shared<nn::Linear>(2, 2);
+      Both() { add_child("body", body); }
+      Tensor forward(const Tensor& x) override { return head((*body)(x)); }
+    } both;
+    DistributedDataParallel of_body(*both.body, group);
+    EXPECT_ERROR(DistributedDataParallel(both, group), "body.weight", "another DistributedDataParallel");
+    sum(both(Tensor(ops::ones({1, 2})))).backward();
+    EXPECT_TRUE(both.head.weight.grad().defined());
+  });
 }
 
 TEST(DistributedDataParallel, leaves_frozen_parts_in_their_mode) {
