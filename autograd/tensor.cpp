@@ -78,15 +78,15 @@ void Tensor::set_grad(Array grad) {
 bool Tensor::has_grad_buffer() const { return checked(state_).grad_is_fixed; }
 
 void Tensor::set_grad_buffer(Array buffer) {
-  TANDEM_CHECK(
-      !buffer.defined() || (buffer.shape() == shape() && buffer.dtype() == dtype() && buffer.device() == device()),
-      "set_grad_buffer: buffer is ", buffer.shape(), ' ', buffer.dtype(), " on ", buffer.device(), ", the tensor ",
-      shape(), ' ', dtype(), " on ", device());
-  state_->grad_is_fixed = buffer.defined();
-  if (!buffer.defined()) return;
+  TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype() && buffer.device() == device(),
+               "set_grad_buffer: buffer is ", buffer.shape(), ' ', buffer.dtype(), " on ", buffer.device(),
+               ", the tensor ", shape(), ' ', dtype(), " on ", device());
   if (state_->has_grad) buffer.copy_from(state_->grad);
   state_->grad = std::move(buffer);
+  state_->grad_is_fixed = true;
 }
+
+void Tensor::release_grad_buffer() { checked(state_).grad_is_fixed = false; }
 
 void Tensor::set_value(Array value) {
   TANDEM_CHECK(is_leaf(), "set_value: only a leaf can be given another value");

@@ -91,9 +91,10 @@ class Tensor {
   // Replaces the gradient. An undefined Array removes it.
   void set_grad(Array grad);
   // From now on the gradient accumulates in `buffer`, which has the shape, dtype and device of this Tensor and may be a
-  // view of a communication bucket. A gradient that exists moves into the buffer. An undefined Array ends that.
+  // view of a communication bucket. A gradient that exists moves into the buffer.
   void set_grad_buffer(Array buffer);
   bool has_grad_buffer() const;
+  void release_grad_buffer();  // the next gradients have memory of their own
   // Makes this leaf hold `value`, which has the same shape, dtype and device. Arrays of the value from before keep the
   // old numbers.
   void set_value(Array value);

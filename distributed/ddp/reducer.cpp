@@ -36,7 +36,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGro
 
 Reducer::~Reducer() {
   for (auto& handle : hook_handles_) handle.remove();
-  for (const std::size_t i : reduced_) parameters_[i].tensor.set_grad_buffer({});
+  for (const std::size_t i : reduced_) parameters_[i].tensor.release_grad_buffer();
 }
 
 void Reducer::observe(std::shared_ptr<ReducerObserver> observer) {

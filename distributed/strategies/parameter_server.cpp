@@ -49,7 +49,7 @@ ParameterServer::ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup
 
 ParameterServer::~ParameterServer() {
   for (Shard& shard : shards_)
-    for (auto& [name, tensor] : shard.parameters) tensor.set_grad_buffer({});
+    for (auto& [name, tensor] : shard.parameters) tensor.release_grad_buffer();
 }
 
 const std::vector<NamedTensor>& ParameterServer::kept() const {

@@ -234,6 +234,7 @@ TEST(SegmentationTransform, IsTheSameWhateverTheWorkers) {
   EXPECT_EQ(once, epoch(3, 1));
   EXPECT_EQ(once, epoch(2, 3));
   EXPECT_NE(once, epoch(0, 1, 1));
+  EXPECT_EQ(once, epoch(0, 3));
   EXPECT_EQ(epoch(2, 3, 1), epoch(0, 1, 1));
   const PreparedSegmentation other(files, SegmentationTransform::train(48, 40), 12);
   const std::vector<std::int64_t> all{0, 1, 2};

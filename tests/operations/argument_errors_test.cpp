@@ -57,6 +57,7 @@ TEST(ArgumentErrors, NothingWhereATensorBelongs) {
   EXPECT_ERROR(no_array.item(), "item");
   EXPECT_ERROR(Array().fill(1), "undefined");
   EXPECT_ERROR(x.value().clone().copy_from(no_array), "undefined");
+  EXPECT_ERROR(Tensor(counting({2})).set_grad_buffer(no_array), "undefined");
   EXPECT_ERROR(Tensor(counting({})).set_value(no_array), "undefined");
 }
 
