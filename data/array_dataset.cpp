@@ -2,22 +2,25 @@
 
 #include <tandem/core/ops.h>
 
-#include <utility>
-
 namespace tandem::data {
 
-ArrayDataset::ArrayDataset(Array inputs, Array targets) : inputs_(std::move(inputs)), targets_(std::move(targets)) {
-  TANDEM_CHECK(inputs_.defined() && inputs_.ndim() >= 1, "ArrayDataset: inputs must have a dimension for the samples");
-  if (!targets_.defined()) return;
-  TANDEM_CHECK(targets_.ndim() >= 1 && targets_.dim(0) == inputs_.dim(0), "ArrayDataset: inputs ", inputs_.shape(),
-               " and targets ", targets_.shape(), " must have one row for each sample");
-  TANDEM_CHECK(targets_.device() == inputs_.device(), "ArrayDataset: inputs are on ", inputs_.device(), ", targets on ",
-               targets_.device());
+ArrayDataset::ArrayDataset(Batch rows) : rows_(std::move(rows)) {
+  const Array& inputs = rows_.inputs;
+  TANDEM_CHECK(inputs.defined() && inputs.ndim() >= 1, "ArrayDataset: inputs must have a dimension for the samples");
+  rows_.map([&](const Array& array) {
+    TANDEM_CHECK(array.defined() && array.ndim() >= 1 && array.dim(0) == inputs.dim(0), "ArrayDataset: inputs ",
+                 inputs.shape(), " and the array ", array.shape(),
+                 " (targets, or one of `more`) must have one row for each sample");
+    TANDEM_CHECK(array.device() == inputs.device(), "ArrayDataset: inputs are on ", inputs.device(),
+                 ", targets or one of `more` on ", array.device());
+    return array;
+  });
 }
 
 Sample ArrayDataset::sample(std::int64_t index) const {
   TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was asked for, there are ", size());
-  return {inputs_.select(0, index).clone(), targets_.defined() ? targets_.select(0, index).clone() : Array()};
+  Batch row = rows_.map([&](const Array& array) { return array.select(0, index).clone(); });
+  return {row.inputs, row.targets, std::move(row.more)};
 }
 
 Batch ArrayDataset::get(std::span<const std::int64_t> indices) const {
@@ -26,12 +29,8 @@ Batch ArrayDataset::get(std::span<const std::int64_t> indices) const {
   return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
 }
 
-ArrayDataset ArrayDataset::to(Device device) const {
-  return ArrayDataset(inputs_.to(device), targets_.defined() ? targets_.to(device) : Array());
-}
-
 Batch ArrayDataset::gather(const Array& indices) const {
-  return {ops::gather_rows(inputs_, indices), targets_.defined() ? ops::gather_rows(targets_, indices) : Array()};
+  return rows_.map([&](const Array& array) { return ops::gather_rows(array, indices); });
 }
 
 }  // namespace tandem::data

@@ -115,6 +115,11 @@ Batch ConcatDataset::get(std::span<const std::int64_t> indices) const {
     if (theirs[d].size() == indices.size()) return part;
     place(whole.inputs, part.inputs, positions[d], count);
     place(whole.targets, part.targets, positions[d], count);
+    TANDEM_CHECK(whole.more.empty() || whole.more.size() == part.more.size(),
+                 "ConcatDataset: one data set gives batches of ", whole.more.size() + 2, " arrays, another of ",
+                 part.more.size() + 2);
+    whole.more.resize(part.more.size());
+    for (std::size_t k = 0; k < part.more.size(); ++k) place(whole.more[k], part.more[k], positions[d], count);
   }
   return whole.inputs.defined() ? whole : datasets_.front()->get({});
 }

@@ -5,6 +5,8 @@
 
 #include <tandem/core/random/random.h>
 
+#include <initializer_list>
+#include <type_traits>
 #include <vector>
 
 namespace tandem::data {
@@ -41,6 +43,16 @@ std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<doub
 // the first parts, one to each.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions,
                                  Generator& generator = default_generator());
+// random_split(dataset, {8, 2}) by whole numbers, random_split(dataset, {0.8, 0.2}) by fractions.
+template <class T>
+std::vector<Subset> random_split(const Dataset& dataset, std::initializer_list<T> parts,
+                                 Generator& generator = default_generator()) {
+  using Part = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+  return random_split(dataset, std::vector<Part>(parts.begin(), parts.end()), generator);
+}
+template <class T>
+std::vector<Subset> random_split(const Dataset&& dataset, std::initializer_list<T> parts,
+                                 Generator& generator = default_generator()) = delete;
 
 // Several data sets one after the other, on the host. The samples of all of them must have the same shapes.
 class ConcatDataset : public Dataset {

@@ -5,16 +5,37 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
+#include <vector>
 
 namespace tandem::data {
 
 // Supports: for (auto& [images, labels] : loader) ...
 struct Batch {
-  Array inputs;   // (N, ...): images (N, C, H, W)
-  Array targets;  // (N, ...): classes (N); undefined: there are none
+  Array inputs;                  // (N, ...): images (N, C, H, W)
+  Array targets;                 // (N, ...): classes (N); undefined: there are none
+  std::vector<Array> more = {};  // whatever else belongs to the samples, each (N, ...): masks, lengths, other targets
 
+  // f(array) of each array that is defined.
+  template <class F>
+  Batch map(const F& f) const {
+    Batch result{f(inputs), targets.defined() ? f(targets) : targets};
+    for (const Array& array : more) result.more.push_back(f(array));
+    return result;
+  }
   // The same numbers on that device.
-  Batch to(Device device) const { return {inputs.to(device), targets.defined() ? targets.to(device) : targets}; }
+  Batch to(Device device) const {
+    return map([&](const Array& array) { return array.to(device); });
+  }
+
+  template <std::size_t I>
+  Array& get() {
+    return I == 0 ? inputs : targets;
+  }
+  template <std::size_t I>
+  const Array& get() const {
+    return I == 0 ? inputs : targets;
+  }
 };
 
 // get() may be called from several threads at once. It returns fresh arrays, which the caller owns.
@@ -34,3 +55,11 @@ class Dataset {
 };
 
 }  // namespace tandem::data
+
+// A batch gives a structured binding its inputs and its targets, also where it has more arrays.
+template <>
+struct std::tuple_size<tandem::data::Batch> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, tandem::data::Batch> {
+  using type = tandem::Array;
+};

@@ -32,7 +32,18 @@ Batch SampleDataset::collate(std::span<const Sample> samples) const {
   }
   TANDEM_CHECK(targets.empty() || targets.size() == samples.size(), "of the ", samples.size(), " samples of a batch, ",
                targets.size(), " have a target: give all of them one, or none");
-  return {stack_samples(inputs), targets.empty() ? Array() : stack_samples(targets)};
+  Batch batch{stack_samples(inputs), targets.empty() ? Array() : stack_samples(targets)};
+  for (std::size_t k = 0; k < samples.front().more.size(); ++k) {
+    std::vector<Array> arrays;
+    for (const Sample& sample : samples) {
+      TANDEM_CHECK(sample.more.size() == samples.front().more.size(), "the samples of a batch differ: one has ",
+                   samples.front().more.size(), " more arrays beside its input and target, another ",
+                   sample.more.size());
+      arrays.push_back(sample.more[k]);
+    }
+    batch.more.push_back(stack_samples(arrays));
+  }
+  return batch;
 }
 
 Batch SampleDataset::get(std::span<const std::int64_t> indices) const {

@@ -11,8 +11,9 @@
 namespace tandem::data {
 
 struct Sample {
-  Array input;   // an image (C, H, W), say
-  Array target;  // a class (), a mask (H, W)
+  Array input;                   // an image (C, H, W), say
+  Array target;                  // a class (), a mask (H, W)
+  std::vector<Array> more = {};  // becomes Batch::more: equally many arrays in all samples
 };
 
 // A data set of your own: define size() and sample().

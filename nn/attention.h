@@ -39,6 +39,13 @@ class MultiheadAttention : public Module {
   };
   Result forward(const Tensor& query, const Tensor& key, const Tensor& value,
                  const MultiheadAttentionInputs& inputs = {});
+  using Module::operator();
+  Result operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const MultiheadAttentionInputs& inputs = {}) {
+    Result result;
+    result.output = called([&] { return (result = forward(query, key, value, inputs)).output; });
+    return result;
+  }
   // Attention of x to itself, without weights.
   Tensor forward(const Tensor& x) override { return forward(x, x, x, {.need_weights = false}).output; }
   std::string describe() const override { return describe_as(embed_dim_, ", ", num_heads_, " heads"); }

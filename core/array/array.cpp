@@ -18,13 +18,17 @@ void Array::fail_undefined() {
 
 namespace {
 
-Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device) {
-  for (const auto size : shape) TANDEM_CHECK(size >= 0, "empty: shape ", shape, " has a negative size");
+std::size_t bytes_of(const char* function, const Shape& shape, DType dtype) {
+  for (const auto size : shape) TANDEM_CHECK(size >= 0, function, ": shape ", shape, " has a negative size");
   const auto elements = static_cast<std::size_t>(shape.product());
   constexpr std::size_t most_bytes = std::size_t{1} << 62;
-  TANDEM_CHECK(elements <= most_bytes / size_of(dtype), "empty: shape ", shape, " of ", dtype,
+  TANDEM_CHECK(elements <= most_bytes / size_of(dtype), function, ": shape ", shape, " of ", dtype,
                " is more than any memory holds");
-  const auto bytes = elements * size_of(dtype);
+  return elements * size_of(dtype);
+}
+
+Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Device device) {
+  const std::size_t bytes = bytes_of("empty", shape, dtype);
   return Array(std::make_shared<Storage>(bytes, device), shape, strides, 0, dtype);
 }
 
@@ -46,6 +50,15 @@ Array Array::zeros(const Shape& shape, DType dtype, Device device) {
   Array array = empty(shape, dtype, device);
   array.fill(0);
   return array;
+}
+
+Array Array::from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release) {
+  const std::size_t bytes = bytes_of("from_blob", shape, dtype);
+  TANDEM_CHECK(bytes == 0 || (data && reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0),
+               "from_blob: ", dtype, " needs an address that is a multiple of ", size_of(dtype), ", got ", data);
+  if (!release) release = [] {};  // the memory is not this array's to free
+  return {std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), shape, contiguous_strides(shape), 0,
+          dtype};
 }
 
 Array Array::empty_channels_last(const Shape& shape, DType dtype, Device device) {

@@ -6,6 +6,7 @@
 #include <tandem/core/base/number.h>
 #include <tandem/core/base/shape.h>
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -60,6 +61,9 @@ class Array {
   static Array from(const std::vector<T>& values) {
     return from(values, {static_cast<std::int64_t>(values.size())});
   }
+  // The row-major numbers at `data` in host memory, which are not copied: the array reads and writes them there.
+  // `release` runs when no Array has that memory any more; without it, the memory must outlive them all.
+  static Array from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }

@@ -187,9 +187,9 @@ Tensor DataParallel::mean_loss(const data::Batch& batch, const LossOf& loss_of) 
   for (std::int64_t begin = 0; begin < count; begin += piece)
     weights.push_back(static_cast<float>(std::min(piece, count - begin)) / static_cast<float>(count));
   const Tensor losses = on_pieces(batch.inputs, [&](nn::Module& replica, const Tensor& inputs, std::int64_t begin) {
-    data::Batch part{inputs.value(), {}};
-    if (batch.targets.defined())
-      part.targets = batch.targets.slice(0, begin, begin + inputs.dim(0)).to(inputs.device());
+    data::Batch part =
+        batch.map([&](const Array& array) { return array.slice(0, begin, begin + inputs.dim(0)).to(inputs.device()); });
+    part.inputs = inputs.value();
     return reshape(loss_of(replica, part), {1});
   });
   const auto used = static_cast<std::int64_t>(weights.size());

@@ -30,11 +30,16 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
   TrainingJob& job = running_->job;
   if (!job.options().find_lr.empty()) return job.show_lr(loader, loss_of);
   job.check().set_loss(loss_of);
+  bool has_targets = false;  // whether the first array after the inputs is the targets
   // On a GPU this function is recorded once, and replayed in one call after that.
   GraphedStep step(
       job.options().graph_device(),
       [&](const std::vector<Array>& arrays) {
-        const data::Batch batch = {arrays[0], arrays.size() == 2 ? arrays[1] : Array()};
+        data::Batch batch{arrays[0], {}, {arrays.begin() + 1, arrays.end()}};
+        if (has_targets) {
+          batch.targets = batch.more.front();
+          batch.more.erase(batch.more.begin());
+        }
         const Autocast autocast(job.options().dtype);
         const Tensor loss = job.loss(batch, loss_of);
         job.update(loss);
@@ -46,8 +51,11 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
     for (auto next = loader.begin(); next != loader.end();) {
       data::Batch& batch = *next;
       job.begin_batch(batch);
-      const bool has_targets = batch.targets.defined();
-      const Array loss = step(has_targets ? std::vector{batch.inputs, batch.targets} : std::vector{batch.inputs});
+      has_targets = batch.targets.defined();
+      std::vector<Array> arrays{batch.inputs};
+      if (has_targets) arrays.push_back(batch.targets);
+      arrays.insert(arrays.end(), batch.more.begin(), batch.more.end());
+      const Array loss = step(arrays);
       if (!job.count(loss)) break;
       const ops::GatherInto places(step.recorded_inputs());
       ++next;

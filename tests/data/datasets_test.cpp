@@ -80,6 +80,34 @@ TEST(ArrayDataset, GathersRows) {
   EXPECT_ERROR(ArrayDataset(counting({4, 2}), counting({3})), "one row for each sample");
 }
 
+TEST(ArrayDataset, GivesAnyNumberOfArrays) {
+  const ArrayDataset rows(counting({4, 2}), counting({4}, DType::i64), {counting({4, 3}), counting({4}, DType::f64)});
+  const Batch batch = rows.get(Indices{2, 0});
+  ASSERT_EQ(batch.more.size(), 2u);
+  EXPECT_EQ(batch.more[0].to_vector<float>(), (std::vector<float>{6, 7, 8, 0, 1, 2}));
+  EXPECT_EQ(batch.more[1].to_vector<double>(), (std::vector<double>{2, 0}));
+  // One sample after the other gives the same batch.
+  const Batch stacked = rows.collate(std::vector{rows.sample(2), rows.sample(0)});
+  ASSERT_EQ(stacked.more.size(), 2u);
+  EXPECT_EQ(stacked.more[0].to_vector<float>(), batch.more[0].to_vector<float>());
+  EXPECT_EQ(stacked.targets.to_vector<std::int64_t>(), (Indices{2, 0}));
+
+  const auto& [inputs, targets] = batch;
+  EXPECT_EQ(inputs.raw(), batch.inputs.raw());
+  EXPECT_EQ(targets.raw(), batch.targets.raw());
+
+  // Without targets, and of several data sets one after the other.
+  const ArrayDataset masked(counting({3}), {}, {counting({3, 1})}), plain(counting({2}));
+  EXPECT_FALSE(masked.get(Indices{1}).targets.defined());
+  EXPECT_EQ(masked.get(Indices{1}).more[0].to_vector<float>(), (std::vector<float>{1}));
+  EXPECT_EQ(ConcatDataset({&masked, &masked}).get(Indices{4, 2, 0}).more.at(0).to_vector<float>(),
+            (std::vector<float>{1, 2, 0}));
+  EXPECT_ERROR(ConcatDataset({&masked, &plain}).get(Indices{0, 3}), "batches of 3 arrays, another of 2");
+  EXPECT_ERROR(ArrayDataset(counting({4}), {}, {counting({3})}), "one row for each sample");
+  EXPECT_ERROR(ArrayDataset(counting({4}), {}, {Array()}), "one row for each sample");
+  EXPECT_ERROR(masked.collate(std::vector{masked.sample(0), plain.sample(0)}), "the samples of a batch differ");
+}
+
 TEST(Subset, ShowsTheSamplesItNames) {
   const ArrayDataset rows(counting({6}));
   const Subset odd(rows, {5, 3, 1});
@@ -102,6 +130,10 @@ TEST(RandomSplit, IsPyTorchs) {
   EXPECT_EQ(fractions.at(0).indices(), (Indices{9, 0, 3, 6}));
   EXPECT_EQ(fractions.at(1).indices(), (Indices{4, 5, 2}));
   EXPECT_EQ(fractions.at(2).indices(), (Indices{8, 1, 10, 7}));
+  generator.manual_seed(3);
+  EXPECT_EQ(random_split(ten, {3, 7}, generator).at(0).indices(), parts.at(0).indices());
+  generator.manual_seed(3);
+  EXPECT_EQ(random_split(eleven, {0.3, 0.3, 0.4}, generator).at(2).indices(), fractions.at(2).indices());
   EXPECT_ERROR(random_split(ten, Indices{3, 8}), "the parts have 11 samples, the data set has 10");
   EXPECT_ERROR(random_split(ten, std::vector<double>{0.5, 0.4}), "must add up to 1");
 }

@@ -55,6 +55,20 @@ TEST(Bilinear, StartsWithPyTorchsParameters) {
   EXPECT_EQ(layer(Tensor(ops::ones({5, 3})), Tensor(ops::ones({5, 4}))).shape(), (Shape{5, 2}));
 }
 
+TEST(MultiheadAttention, IsCalledWithQueryKeyAndValue) {
+  nn::MultiheadAttention attention(4, 2);
+  const Tensor query(ops::randn({3, 1, 4})), other(ops::randn({5, 1, 4}));
+  int calls = 0;
+  const auto hook = attention.on_forward([&](nn::Module&, const Tensor&) { ++calls; });
+  const auto [output, weights] = attention(query, other, other);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(weights.shape(), (Shape{1, 3, 5}));
+  EXPECT_EQ(output.value().to_vector<float>(),
+            attention.forward(query, other, other).output.value().to_vector<float>());
+  EXPECT_FALSE(attention(query, other, other, {.need_weights = false}).weights.defined());
+  EXPECT_EQ(attention(query).shape(), query.shape());
+}
+
 TEST(MultiheadAttention, NeedsNoBias) {
   const nn::MultiheadAttention attention(4, 2, {.bias = false});
   EXPECT_EQ(attention.parameters().size(), 2u);

@@ -87,6 +87,32 @@ TEST(Array, CopiesRoundAndTruncate) {
   EXPECT_EQ(array_of({1.00390625f, 1.01171875f}).to(DType::bf16).to_vector<float>(), (Floats{1.0f, 1.015625f}));
 }
 
+TEST(Array, FromBlobReadsAndWritesTheMemoryOfAnother) {
+  std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  int released = 0;
+  {
+    const Array a = Array::from_blob(values.data(), {2, 3}, DType::f32, [&] { ++released; });
+    const Array row = a.select(0, 1);
+    EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{4, 5, 6}));
+    values[4] = 50;
+    row.slice(0, 2).fill(60);
+    EXPECT_EQ(a.to_vector<float>(), (std::vector<float>{1, 2, 3, 4, 50, 60}));
+    EXPECT_EQ(a.clone().raw() == a.raw(), false);
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 3, 4, 50, 60}));
+
+  // Without a function to call, the memory stays as it is.
+  { const Array a = Array::from_blob(values.data(), {6}, DType::f32); }
+  EXPECT_EQ(values[0], 1);
+  EXPECT_EQ(Array::from_blob(nullptr, {0, 3}, DType::f32).numel(), 0);
+  EXPECT_ERROR(Array::from_blob(nullptr, {1}, DType::f32), "from_blob", "multiple of 4");
+  EXPECT_ERROR(Array::from_blob(reinterpret_cast<char*>(values.data()) + 2, {1}, DType::f32), "from_blob: f32",
+               "multiple of 4");
+  EXPECT_ERROR(Array::from_blob(values.data(), {-1}, DType::f32), "from_blob: shape (-1) has a negative size");
+}
+
 TEST(Array, CopyFromBroadcasts) {
   Array target = ops::zeros({2, 3});
   target.copy_from(array_of({1, 2, 3}));

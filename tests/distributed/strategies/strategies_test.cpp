@@ -415,10 +415,12 @@ TEST(DataParallel, the_mean_of_the_replicas_losses_is_the_loss_of_the_batch) {
   DataParallel parallel(
       model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 3);
   const Samples samples(0, 7);
+  // Each piece has its rows of all arrays of the batch.
   const auto loss_of = [](nn::Module& net, const data::Batch& part) {
+    EXPECT_EQ(part.more.at(0).to_vector<std::int64_t>(), part.targets.to_vector<std::int64_t>());
     return cross_entropy(net(part.inputs), part.targets);
   };
-  const data::Batch batch{samples.images, samples.labels};
+  const data::Batch batch{samples.images, samples.labels, {samples.labels}};
   const Tensor expected = loss_of(model, batch);
   expected.backward();
   const Array gradient = model.parameters()[0].tensor.grad().clone();

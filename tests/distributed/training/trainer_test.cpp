@@ -123,6 +123,33 @@ TEST(Trainer, FitAndTheWrittenLoopGiveTheBitsOfALoopByHand) {
   }
 }
 
+// A loss that is weighted by sample: the weights come as a third array, or as the second one of a batch without
+// targets.
+TEST(Trainer, GivesTheLossAllArraysOfABatch) {
+  for (const bool has_targets : {true, false}) {
+    run_ranks(2, [&](Group group) {
+      Options options;
+      const Array inputs = ops::arange(20).reshape({10, 2}).to(DType::f32), rows = ops::arange(10);
+      const data::ArrayDataset dataset(inputs, has_targets ? rows : Array(), {inputs.select(1, 0).clone(), rows});
+      nn::Linear model(2, 1);
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      data::Loader loader(dataset, options.loader_options(*group));
+      int batches = 0;
+      trainer.fit(loader, [&](const data::Batch& batch) {
+        ++batches;
+        EXPECT_EQ(batch.targets.defined(), has_targets);
+        EXPECT_EQ(batch.more.size(), 2u);
+        EXPECT_EQ(batch.more[0].to_vector<float>(), (batch.inputs.select(1, 0).to_vector<float>()));
+        EXPECT_EQ(batch.more[1].dtype(), DType::i64);
+        return mean(model(Tensor(batch.inputs)) * Tensor(batch.more[0].unsqueeze(1)));
+      });
+      EXPECT_EQ(batches, 4);
+    });
+  }
+}
+
 // 50 samples: four steps of 12 samples and one of 2, with batches of 12 and with batches of 5, 5 and 2.
 TEST(Trainer, AccumulationIsTheLargeBatch) {
   const auto train = [&](std::int64_t batch_size, std::int64_t accumulate) {
