@@ -1,5 +1,5 @@
-// Broken on purpose: two ranks make a typical mistake of data parallelism, to see what is said of it.
-// docs/course/broken.md explains each. Usage: course_broken NAME
+// Broken on purpose: two ranks make a typical mistake of data parallelism, and the framework or this program reports
+// it. docs/course/broken.md explains each. Usage: course_broken NAME
 #include <tandem/tandem.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ Tensor batch_of(int rank) {
   return Tensor(Array::from(x, {4, 3}));
 }
 
-// Each rank starts the buckets in the order in which they are full there, and the orders differ.
+// Each rank starts its buckets in the order in which they become full there, and the orders differ.
 void order(const Group& group) {
   const Array bucket_0 = zeros({1000}), bucket_1 = zeros({10});
   const bool first = group->rank() == 0;
@@ -31,7 +31,7 @@ void order(const Group& group) {
   b->wait();
 }
 
-// The ranks begin with weights of their own, and only gradients are averaged.
+// Each rank begins with different weights, and only gradients are averaged.
 void broadcast(const Group& group) {
   manual_seed(static_cast<std::uint64_t>(group->rank()));
   nn::Linear model(3, 1);
@@ -51,7 +51,7 @@ void broadcast(const Group& group) {
                theirs[0]);
 }
 
-// Rank 1 leaves out a batch, and has one step less than the others.
+// Rank 1 skips a batch, so it takes one step less than rank 0.
 void skip(const Group& group) {
   manual_seed(0);
   nn::Linear model(3, 1);
@@ -63,7 +63,7 @@ void skip(const Group& group) {
   if (group->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(30));  // is busy with something else
 }
 
-// A batch norm that sees its own rank's part of the batch.
+// Each rank's batch norm sees only that rank's part of the batch.
 void batch_norm(const Group& group) {
   const auto output = [&](bool synchronised) {
     nn::BatchNorm2d norm(1);
@@ -77,7 +77,7 @@ void batch_norm(const Group& group) {
                " by this rank's own statistics, to ", all, " by those of all ranks");
 }
 
-// On rank 1 the hook that sends a gradient is there twice.
+// On rank 1 the hook that sends a gradient is registered twice.
 void hook(const Group& group) {
   const Tensor w(Array::from(std::vector<float>{1, 2}, {2}), true), v(Array::from(std::vector<float>{3}, {1}), true);
   std::vector<std::shared_ptr<Work>> works;

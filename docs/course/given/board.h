@@ -1,4 +1,4 @@
-// Memory that all ranks of one host see: a place for each rank's numbers, and a counter beside it.
+// Memory that all ranks of one host see: a slot for each rank's numbers, with a counter.
 #pragma once
 #include <sys/mman.h>
 
@@ -12,7 +12,7 @@ namespace course {
 
 class Board {
  public:
-  // Before the ranks are forked.
+  // Construct it before the ranks are forked.
   explicit Board(int world) : world_(world) {
     memory_ = mmap(nullptr, world * sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) throw std::runtime_error("no shared memory");
@@ -25,7 +25,7 @@ class Board {
 
   float* numbers(int rank) { return places()[rank].numbers; }
 
-  // The counter of this rank; everything that was written before is seen by those who see the new value.
+  // Sets the counter of this rank. A rank that sees the new value also sees everything that was written before.
   void raise(int rank, unsigned to) { places()[rank].progress.store(to, std::memory_order_release); }
 
   // Waits until the counters of all ranks are at `target` or above.
@@ -37,7 +37,7 @@ class Board {
       }
   }
 
-  // So that nobody waits for this rank any more.
+  // Makes ranks that wait for this rank throw.
   void give_up(int rank) { raise(rank, gone); }
 
  private:

@@ -1,5 +1,5 @@
-// What the tests of the course are made of. Each task is tested in a process of its own: an endless wait or a crash in
-// one is reported in words, and the next task is tested all the same.
+// Helpers for the tests of the course. Each task is tested in its own process, so an endless wait or a crash is
+// reported in words, and the next task is still tested.
 #pragma once
 #include <signal.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@
 
 namespace course {
 
-// What a skeleton throws where your code is to be.
+// The exception that a skeleton throws until you have written your code.
 struct NotWritten : std::logic_error {
   NotWritten() : std::logic_error("not written yet") {}
 };
@@ -33,7 +33,7 @@ void expect(bool right, const Parts&... parts) {
   if (!right) wrong(parts...);
 }
 
-// What is probably wrong in a process that was ended by a signal.
+// The probable cause of the signal that ended a process.
 inline std::string ended_by(int signal) {
   const char* why = signal == SIGABRT ? "an exception left a thread or a destructor, a std::thread was destroyed "
                                         "without join, or memory of others was written to"

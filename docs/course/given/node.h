@@ -1,4 +1,4 @@
-// What the tasks of day 1 are about: numbers that remember how they were made.
+// Numbers that remember how they were computed, for the tasks of day 1.
 #pragma once
 #include <functional>
 #include <memory>
@@ -13,8 +13,8 @@ using Tensor = std::shared_ptr<Node>;
 
 struct Node {
   std::vector<float> value;
-  std::vector<float> grad;                 // of the loss, by each number of `value`
-  std::vector<Tensor> inputs{};            // from which it was computed; none: a leaf
+  std::vector<float> grad;                 // of the loss, with respect to each number of `value`
+  std::vector<Tensor> inputs{};            // it was computed from these; empty: a leaf
   std::function<void(Node&)> send_back{};  // adds to the gradients of the inputs, from its own gradient
   std::function<void()> on_grad_ready{};   // the hook of a leaf
   int owed = 0;                            // how many gradients are still to come in this pass

@@ -29,7 +29,7 @@ inline std::pair<int, int> listen_on_a_free_port() {
   return {listener, ntohs(address.sin_port)};
 }
 
-// Connects to who listens on `port`. Does not wait until the other side calls accept_one.
+// Connects to the process that listens on `port`. Does not wait until the other side calls accept_one.
 inline int connect_to(int port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   const sockaddr_in address = loopback(port);
@@ -38,7 +38,7 @@ inline int connect_to(int port) {
   return socket;
 }
 
-// Waits for the next one that connects.
+// Waits for the next connection.
 inline int accept_one(int listener) { return accept(listener, nullptr, nullptr); }
 
 }  // namespace course

@@ -1,14 +1,14 @@
-// What is known of ranks that are late, and of ranks that have ended.
+// The facts about ranks that are late, and about ranks that have ended.
 #pragma once
 
-// What a rank has written into the store: the operation that it is in, counted from 1, or 0 while it computes; how many
-// operations it has done; for how many seconds it has given no sign of life.
+// A rank's entry in the store: the operation that it is in, counted from 1, or 0 while it computes; the number of
+// operations that it has done; and the seconds since its last sign of life.
 struct Progress {
   int in_operation, done;
   double silent;
 };
 
-// How a rank ended.
+// The end of a rank.
 struct End {
   int rank;
   double seconds;    // when its report says that it failed; without a report, when the launcher saw its end

@@ -26,10 +26,10 @@ struct Ring {
 };
 
 inline std::size_t bytes_sent = 0;             // by this process, through send_some
-inline std::size_t calls_in_vain = 0;          // of this process: calls of the two below that moved nothing
+inline std::size_t calls_in_vain = 0;          // of this process: calls of the next two functions that moved nothing
 inline constexpr std::size_t at_most = 60000;  // bytes that one call takes or gives: as with a network, not all at once
 
-// Sends as many of the bytes as the socket takes now, and returns how many: 0 if none. Throws if the other end is gone.
+// Sends as many of the bytes as the socket takes now, and returns how many. Throws if the other end is gone.
 inline std::size_t send_some(int socket, const void* from, std::size_t bytes) {
   const ssize_t sent = bytes == 0 ? 0 : send(socket, from, std::min(bytes, at_most), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN) throw std::runtime_error(std::string("send: ") + std::strerror(errno));
@@ -38,7 +38,7 @@ inline std::size_t send_some(int socket, const void* from, std::size_t bytes) {
   return std::max<ssize_t>(sent, 0);
 }
 
-// Receives as many of the bytes as have arrived, and returns how many: 0 if none. Throws if the other end is closed.
+// Receives as many of the bytes as have arrived, and returns how many. Throws if the other end is closed.
 inline std::size_t receive_some(int socket, void* to, std::size_t bytes) {
   const ssize_t received = bytes == 0 ? 0 : recv(socket, to, std::min(bytes, at_most), MSG_DONTWAIT);
   if (received == 0 && bytes > 0) throw std::runtime_error("receive: the other end is closed");
@@ -47,7 +47,7 @@ inline std::size_t receive_some(int socket, void* to, std::size_t bytes) {
   return std::max<ssize_t>(received, 0);
 }
 
-// Sleeps until one of two things is possible: to send to a socket, or to receive from another. -1 stands for no socket.
+// Sleeps until one socket can send, or the other one can receive. -1 means no socket.
 inline void wait_until_possible(int send_to, int receive_from) {
   pollfd sockets[] = {{send_to, POLLOUT, 0}, {receive_from, POLLIN, 0}};
   poll(sockets, 2, -1);
@@ -98,7 +98,7 @@ inline std::vector<std::vector<float>> run_ranks(int world,
     not_written = not_written || results[rank].not_written;
     const std::string error = results[rank].error;
     if (error.empty()) continue;
-    // That the other end is closed is mostly a consequence of what another rank says.
+    // A closed connection is usually the consequence of another rank's error.
     auto& text = error.find("closed") == std::string::npos && error.find("send:") == std::string::npos ? said : closed;
     if (text.empty()) text = "rank " + std::to_string(rank) + ": " + error;
   }
@@ -111,7 +111,8 @@ inline std::vector<std::vector<float>> run_ranks(int world,
   return all;
 }
 
-// What rank `rank` gives to a sum in a test, so that the sum shows how often each rank is in it: its digits to base 16.
+// The number that rank `rank` contributes to a sum in a test. The digits of the sum to base 16 show how often each rank
+// is in it.
 inline float digit_of(int rank) { return float(1 << (4 * rank)); }
 
 // The sum of all of them.
@@ -121,8 +122,8 @@ inline float all_digits(int world) {
   return sum;
 }
 
-// Throws, in words, unless `sum` on rank `on` has each of `world` ranks once. `where` says which number it is,
-// `if_lacking` what may be wrong when a rank is not in it.
+// Throws an explanation unless `sum` on rank `on` has each of `world` ranks exactly once. `where` says which number it
+// is, and `if_lacking` says what may be wrong if a rank is not in it.
 inline void expect_each_rank_once(double sum, int on, int world, const std::string& where,
                                   const std::string& if_lacking = "") {
   const long digits = long(sum);

@@ -1,4 +1,4 @@
-// What a batch norm needs to know of the numbers of a channel.
+// The statistics of a channel's numbers that batch norm needs.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@ struct Statistics {
   double mean, m2, count;  // m2: the sum of squared distances from the mean
 };
 
-// Of the numbers of one channel.
+// The statistics of the numbers of one channel.
 inline Statistics statistics(const std::vector<float>& x) {
   double mean = 0, m2 = 0;
   for (const float value : x) mean += value / double(x.size());

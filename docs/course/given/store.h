@@ -18,7 +18,7 @@ class Store {
   void set(const std::string& key, const std::string& value) const {
     const auto draft = folder_ / (key + "." + std::to_string(getpid()));
     std::ofstream(draft) << value;
-    std::filesystem::rename(draft, folder_ / key);  // at once: nobody sees half a value
+    std::filesystem::rename(draft, folder_ / key);  // atomic: no rank sees half a value
   }
 
   // Waits until another rank has set the key, at most ten seconds.

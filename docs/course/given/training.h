@@ -12,10 +12,10 @@ namespace course {
 
 struct Training {
   Model model{3, 6, 1};
-  std::vector<std::vector<float>> momentum;  // of each parameter
+  std::vector<std::vector<float>> momentum;  // one array for each parameter
   std::mt19937 random{7};                    // shuffles each epoch, and disturbs each sample
-  std::vector<int> order;                    // of this epoch's samples
-  int position = 0;                          // in `order`
+  std::vector<int> order;                    // the samples of this epoch
+  int position = 0;                          // the next position in `order`
   int step = 0;                              // the learning rate falls with it
 
   Training() {

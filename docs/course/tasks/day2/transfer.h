@@ -1,15 +1,15 @@
 #pragma once
 #include "ranks.h"
 
-// Sends all the bytes. course::send_some takes as many as there is room for; course::wait_until_possible(socket, -1)
-// sleeps until there is room again.
+// Sends all the bytes. course::send_some takes as many as fit. course::wait_until_possible(socket, -1) sleeps until
+// there is room again.
 inline void send_all(int socket, const void* from, std::size_t bytes) {
   (void)socket, (void)from, (void)bytes;
   throw course::NotWritten();  // your code
 }
 
-// Receives all the bytes. course::receive_some gives as many as have arrived; course::wait_until_possible(-1, socket)
-// sleeps until more have.
+// Receives all the bytes. course::receive_some gives as many as have arrived. course::wait_until_possible(-1, socket)
+// sleeps until more have arrived.
 inline void receive_all(int socket, void* to, std::size_t bytes) {
   (void)socket, (void)to, (void)bytes;
   throw course::NotWritten();  // your code

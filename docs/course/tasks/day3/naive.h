@@ -8,9 +8,9 @@ inline void broadcast(const course::Ring& ring, float* values, std::size_t size)
   throw course::NotWritten();  // your code
 }
 
-// The samples of rank `rank` in an epoch of `size` samples, as indices. The order is another one in each epoch, and the
-// same on all ranks; each rank takes every world-th of it. All ranks get equally many: where `size` is not divisible,
-// the first samples of the order come again at the end.
+// The samples of rank `rank` in an epoch of `size` samples, as indices. The order changes in each epoch and is the same
+// on all ranks. Each rank takes every world-th sample of it. All ranks get equally many: if `world` does not divide
+// `size`, the first samples of the order are repeated at the end.
 inline std::vector<int> shard(int size, int rank, int world, unsigned epoch) {
   (void)size, (void)rank, (void)world, (void)epoch;
   throw course::NotWritten();  // your code
@@ -29,7 +29,7 @@ inline void train_step(const course::Ring& ring, course::Model& model, const std
   throw course::NotWritten();  // your code
 }
 
-// What average_gradients gives for one array, to the last bit, computed by one process from the arrays of all ranks.
+// The result of average_gradients for one array, bit for bit, computed by one process from the arrays of all ranks.
 inline std::vector<float> mean_as_the_ring_adds(const std::vector<std::vector<float>>& of_rank) {
   (void)of_rank;
   throw course::NotWritten();  // your code

@@ -9,17 +9,17 @@
 
 #include "buckets.h"
 
-// A thread that does what it is given, in that order, while the caller goes on.
+// A thread that runs jobs in the order in which they were started, while the caller continues.
 class CommunicationThread {
  public:
   CommunicationThread() { throw course::NotWritten(); }  // your code
-  // Ends when all that was started is done.
+  // Returns when all jobs that were started are done.
   ~CommunicationThread() {}  // your code
 
   // Returns at once.
   void start(std::function<void()> job) { (void)job; }  // your code
 
-  // Returns when all that was started is done. If a job threw, throws what it threw, each time; later jobs are not
-  // run.
+  // Returns when all jobs that were started are done. If a job threw, each call throws the same exception, and later
+  // jobs are not run.
   void wait() {}  // your code
 };
