@@ -36,8 +36,8 @@ void expect(bool right, const Parts&... parts) {
 // The probable cause of the signal that ended a process.
 inline std::string ended_by(int signal) {
   const char* why = signal == SIGABRT ? "an exception left a thread or a destructor, a std::thread was destroyed "
-                                        "without join, or memory of others was written to"
-                                      : "it reads or writes where nothing of its own is";
+                                        "without join, or memory was overwritten"
+                                      : "it reads or writes memory that it does not own";
   return "ended by signal " + std::to_string(signal) + " (" + strsignal(signal) + "): " + why;
 }
 

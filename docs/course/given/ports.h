@@ -34,7 +34,7 @@ inline int connect_to(int port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   const sockaddr_in address = loopback(port);
   if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    throw std::runtime_error("nobody listens on port " + std::to_string(port));
+    throw std::runtime_error("no process listens on port " + std::to_string(port));
   return socket;
 }
 

@@ -65,7 +65,7 @@ inline std::vector<std::vector<float>> run_ranks(int world,
   };
   auto* results = static_cast<Result*>(
       mmap(nullptr, world * sizeof(Result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (results == MAP_FAILED) throw std::runtime_error("no memory for the ranks' results");
+  if (results == MAP_FAILED) throw std::runtime_error("no memory for the results of the ranks");
   std::vector<int> ends(2 * world);  // 2r: from rank r to the next; 2r + 1: where the next one receives it
   for (int r = 0; r < world; ++r)
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, &ends[2 * r]) != 0) throw std::runtime_error("no sockets for the ranks");
@@ -77,7 +77,7 @@ inline std::vector<std::vector<float>> run_ranks(int world,
     Result& mine = results[rank];
     try {
       const auto values = body(ring);
-      if (values.size() > room) throw std::runtime_error("a result of too many numbers");
+      if (values.size() > room) throw std::runtime_error("a result has too many numbers");
       mine.size = values.size();
       std::copy(values.begin(), values.end(), mine.values);
     } catch (const NotWritten&) {
@@ -136,7 +136,7 @@ inline void expect_each_rank_once(double sum, int on, int world, const std::stri
     expect(times == 1, "the sum on rank ", on, " has ", of, " ", times, " times (", where, ")");
   }
   expect(digits == sum && digits >> (4 * world) == 0, "rank ", on, " has ", sum,
-         ", which is no sum of what the ranks gave (", where, ")");
+         ", which is not a sum of the ranks' numbers (", where, ")");
 }
 
 }  // namespace course

@@ -27,7 +27,7 @@ class Store {
       if (std::ifstream file(folder_ / key); file) return {std::istreambuf_iterator<char>(file), {}};
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    throw std::runtime_error("store: nobody has set \"" + key + "\" within ten seconds");
+    throw std::runtime_error("store: no rank has set \"" + key + "\" within ten seconds");
   }
 
  private:

@@ -45,7 +45,7 @@ void check_operation(const char* name, int inputs, const std::function<Tensor(st
           x[k]->value[i] = before;
           const float found = x[k]->grad[i];
           expect(round == 1 || std::abs(found - slope) > 2e-3 || std::abs(slope) < 4e-3, name,
-                 ": a second gradient of input ", k, " takes the place of the first: add to `grad`, don't set it");
+                 ": a second gradient of input ", k, " replaces the first: add to `grad`, don't set it");
           expect(std::abs(found - round * slope) < 4e-3, name, ": the gradient of number ", i, " of input ", k, " is ",
                  found / round, ", the slope of the value is ", slope);
         }
@@ -93,9 +93,10 @@ void uses_are_counted() {
   owes("b, an input of the loss,", b, 1);
   owes("a, an input of b and of the loss,", a, 2);
   owes("w, an input of a, b and the loss,", w, 3);
-  expect(x->owed != 2, "count_owed: x is an input of a and of a node that is not behind the loss: expected 1, found 2");
+  expect(x->owed != 2,
+         "count_owed: x is an input of a and of a node that the loss does not depend on: expected 1, found 2");
   owes("x, an input of a alone,", x, 1);
-  owes("a leaf that is not behind the loss", alone, 0);
+  owes("a leaf that the loss does not depend on", alone, 0);
   const Tensor y = make({1}), square = watched({y, y}, log, "square");
   count_owed(square);
   owes("y, twice an input of one node,", y, 2);
@@ -110,12 +111,12 @@ void gradients_flow() {
   for (const std::string name : {"a", "b", "c", "d"}) {
     const auto times = std::count(log.begin(), log.end(), name);
     expect(times == 1, "backward: a node sent back ", times,
-           " times. It must wait until all of its gradients have come");
+           " times. It must wait until all of its gradients have arrived");
   }
   expect(x->grad[0] == 4, "backward: x reaches the loss on 4 paths with slope 1, so its gradient is 4; found ",
-         x->grad[0], ". A node that sends back before its last gradient has come sends too little");
+         x->grad[0], ". A node that sends back before its last gradient has arrived sends too little");
   for (const Tensor& node : {x, a, b, c, d})
-    expect(node->owed == 0, "backward: `owed` is not 0 after the pass: the next pass will count on");
+    expect(node->owed == 0, "backward: `owed` is not 0 after the pass: the next pass will count from there");
   x->grad = {0};
   for (const Tensor& node : {a, b, c, d}) node->grad = {0};
   backward(d);
@@ -152,13 +153,13 @@ void hooks_fire_in_time() {
     expect(times == 1, "backward: the hook of w", i + 1, " was called ", times, " times in one pass");
     expect(seen[i] == leaves[i]->grad[0], "backward: the hook of w", i + 1, " was called when its gradient was ",
            seen[i], "; it ended as ", leaves[i]->grad[0],
-           ". A parameter that is used twice is final when both have come");
+           ". A parameter that is used twice is final when both gradients have arrived");
   }
   expect(place("hook of the unused leaf") == int(log.size()),
-         "backward: the hook of a leaf that is not behind the loss was called");
+         "backward: the hook of a leaf that the loss does not depend on was called");
   expect(place("hook 3") < place("layer 2"),
          "backward: the hook of w3 was called after layer 2 had run, but its gradient was final "
-         "before: what could have been sent in the meantime?");
+         "before. What could have been sent in the meantime?");
   expect(place("hook 2") < place("layer 1"),
          "backward: the hook of w2 was called after layer 1 had run, but its gradient was final before");
 }
@@ -166,7 +167,7 @@ void hooks_fire_in_time() {
 int main() {
   return course::run({
       {"1 mul, tanh, sum", "", operations_have_their_slopes},
-      {"2 count_owed", "Is each node's list of inputs gone through once, however often the node is met?",
+      {"2 count_owed", "Does it go through each node's inputs only once, however often it reaches the node?",
        uses_are_counted},
       {"3 backward", "Is a node visited once for each path that leads to it? There are too many paths.",
        gradients_flow},

@@ -16,8 +16,8 @@ using course::run_ranks;
 // Sleeping costs no calls. Who asks again and again keeps a core busy while another rank is late.
 void expect_sleep(const char* what) {
   expect(course::calls_in_vain < 200, what, " called send_some and receive_some ", course::calls_in_vain,
-         " times in vain while the other rank was late: it does not sleep. Does wait_until_possible wait only for what "
-         "is left to be done?");
+         " times in vain while the other rank was late: it does not sleep. Does wait_until_possible wait only for the "
+         "direction that is not done?");
 }
 
 // Rank 0 sends, rank 1 receives, for several sizes.
@@ -29,14 +29,15 @@ void all_bytes_arrive() {
         for (std::size_t i = 0; i < size; ++i) bytes[i] = i % 251;
         send_all(ring.next, bytes.data(), size);
         expect(course::bytes_sent == size, "send_all sent ", course::bytes_sent, " of ", size,
-               " bytes: send_some takes what there is room for, not what you ask for");
+               " bytes: send_some takes as many as fit, which may be fewer than you pass");
         return {};
       }
       receive_all(ring.previous, bytes.data(), size);
       for (std::size_t i = 0; i < size; ++i)
-        expect(bytes[i] == i % 251, "receive_all: byte ", i, " of ", size, " is ", int(bytes[i]), ", sent was ",
+        expect(bytes[i] == i % 251, "receive_all: byte ", i, " of ", size, " is ", int(bytes[i]), ", expected ",
                i % 251,
-               bytes[i] == 255 ? ": it returned before all had come" : ": a later part was put in the wrong place");
+               bytes[i] == 255 ? ": it returned before all bytes had arrived"
+                               : ": a later part was put in the wrong place");
       return {};
     });
   }
@@ -70,8 +71,8 @@ void neighbours_exchange() {
         std::vector<float> out(size + ring.rank, ring.rank), in(from_previous, -1);
         exchange(ring, out.data(), out.size() * sizeof(float), in.data(), in.size() * sizeof(float));
         for (const float value : in) {
-          expect(value != -1, "exchange: it returned before all had come");
-          expect(value == (ring.rank + world - 1) % world, "exchange: it has a number of rank ", value,
+          expect(value != -1, "exchange: it returned before all bytes had arrived");
+          expect(value == (ring.rank + world - 1) % world, "exchange: it received a number of rank ", value,
                  ", the previous rank is ", (ring.rank + world - 1) % world);
         }
         return {};
@@ -90,8 +91,8 @@ void ranks_meet() {
         expect(ring.rank == given.rank && ring.world == world, "meet: the ring says rank ", ring.rank, " of ",
                ring.world, ", it is rank ", given.rank, " of ", world);
         char hello = char('a' + ring.rank), heard = 0;
-        expect(write(ring.next, &hello, 1) == 1, "meet: `next` is no open socket");
-        expect(read(ring.previous, &heard, 1) == 1, "meet: `previous` is no open socket");
+        expect(write(ring.next, &hello, 1) == 1, "meet: `next` is not an open socket");
+        expect(read(ring.previous, &heard, 1) == 1, "meet: `previous` is not an open socket");
         const int previous = (ring.rank + world - 1) % world;
         expect(heard == 'a' + previous, "meet: `previous` leads to rank ", heard - 'a', ", not to rank ", previous);
         return {};
@@ -118,12 +119,12 @@ void ring_adds_everything_once() {
           if (sums[rank][i] == (i % 3 == 0 ? 0 : all_digits(world))) continue;
           const auto where =
               "number " + std::to_string(i) + " of " + std::to_string(size) + ", " + std::to_string(world) + " ranks";
-          expect(i % 3 != 0, "rank ", rank, " has ", sums[rank][i], " where all ranks had 0 (", where,
-                 "): a chunk was put in the place of another one");
+          expect(i % 3 != 0, "rank ", rank, " has ", sums[rank][i], " although all ranks had 0 (", where,
+                 "): a chunk was stored in the place of another one");
           course::expect_each_rank_once(
               sums[rank][i], rank, world, where,
               ": it was not added in the first half, or the second half sent a chunk that was "
-              "not whole yet");
+              "not complete yet");
         }
     }
 }
@@ -138,10 +139,10 @@ void ring_sends_no_more_than_it_must() {
       expect(course::bytes_sent <= least, "rank ", ring.rank, " of ", world, " sent ", course::bytes_sent,
              " bytes, where a ring needs ", least, ": is a step's message one chunk, or the whole array?");
       expect(course::bytes_sent == least, "rank ", ring.rank, " of ", world, " sent only ", course::bytes_sent,
-             " bytes by send_some; no algorithm can do with less than ", least,
+             " bytes with send_some. No algorithm needs less than ", least,
              4 * course::bytes_sent == least
-                 ? ". That is a quarter: exchange counts in bytes, and a float has sizeof(float) of them"
-             : 2 * course::bytes_sent == least ? ". That is a half: is there reduce-scatter and all-gather?"
+                 ? ". That is a quarter: exchange counts bytes, and a float has sizeof(float) of them"
+             : 2 * course::bytes_sent == least ? ". That is a half: are there both a reduce-scatter and an all-gather?"
                                                : "");
       return {};
     });
@@ -159,13 +160,13 @@ void ring_gives_all_ranks_the_same_bits() {
       for (std::size_t i = 0; i < sums[0].size(); ++i)
         expect(sums[rank][i] == sums[0][i], "number ", i, " is ", sums[0][i], " on rank 0 and ", sums[rank][i],
                " on rank ", rank,
-               ": each rank added in an order of its own. One rank must add a chunk, the others copy it");
+               ": each rank added in a different order. One rank must add a chunk, and the others must copy it");
   }
 }
 
 void costs() {
   const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 + 1e-6 * std::abs(b); };
-  expect(near(ring_seconds(1, 1e6, 1e-4, 1e9), 0), "ring_seconds: one rank has nobody to wait for, found ",
+  expect(near(ring_seconds(1, 1e6, 1e-4, 1e9), 0), "ring_seconds: a single rank waits for no other, found ",
          ring_seconds(1, 1e6, 1e-4, 1e9));
   expect(near(ring_seconds(4, 0, 1e-4, 1e9), 6e-4),
          "ring_seconds: an empty array on 4 ranks is 6 messages one after the "
@@ -176,7 +177,7 @@ void costs() {
          "1 GB/s; found ",
          ring_seconds(4, 8e6, 0, 1e9));
   expect(near(ring_seconds(7, 3e6, 2e-5, 2e8), 2 * 6 * (2e-5 + 3e6 / 7 / 2e8)), "ring_seconds: wrong for 7 ranks");
-  expect(near(direct_seconds(1, 1e6, 1e-4, 1e9), 0), "direct_seconds: one rank has nobody to send to");
+  expect(near(direct_seconds(1, 1e6, 1e-4, 1e9), 0), "direct_seconds: a single rank sends nothing");
   expect(near(direct_seconds(4, 0, 1e-4, 1e9), 1e-4), "direct_seconds: an empty array costs one latency, found ",
          direct_seconds(4, 0, 1e-4, 1e9));
   expect(near(direct_seconds(4, 8e6, 0, 1e9), 0.024),
@@ -188,17 +189,19 @@ void costs() {
 
 int main() {
   return course::run({
-      {"1 send_all, receive_all", "Is there a loop that ends when all bytes are through?",
+      {"1 send_all, receive_all", "Is there a loop that ends when all bytes have been moved?",
        [] {
          all_bytes_arrive();
          who_waits_sleeps();
        }},
-      {"2 exchange", "Every rank waits until it has sent, and nobody receives: do both in one loop.",
+      {"2 exchange", "Every rank waits until it has sent, and no rank receives: do both in one loop.",
        neighbours_exchange},
-      {"3 meet", "Does a rank accept before it has told its port and connected, or wait for a key that nobody sets?",
+      {"3 meet",
+       "Does a rank accept before it has published its port and connected, or wait for a key that no rank sets?",
        ranks_meet},
       {"4 ring_all_reduce",
-       "Do the ranks send and receive chunks of different sizes, or one in bytes and one in floats?",
+       "Does the size of a chunk that is sent differ from the size that the next rank expects, or is one in bytes and "
+       "one in floats?",
        [] {
          ring_sends_no_more_than_it_must();
          ring_adds_everything_once();

@@ -18,7 +18,7 @@ void broadcast_gives_rank_0s() {
         for (std::size_t i = 0; i < size; ++i) mine[i] = 1000 * ring.rank + i % 1000;
         broadcast(ring, mine.data(), size);
         expect(course::bytes_sent != size, "broadcast: sent ", size, " bytes for ", size,
-               " floats: send_all counts in bytes, and a float has sizeof(float) of them");
+               " floats: send_all counts bytes, and a float has sizeof(float) of them");
         return mine;
       });
       for (int rank = 0; rank < world; ++rank)
@@ -27,9 +27,9 @@ void broadcast_gives_rank_0s() {
           expect(from == 0, "broadcast: rank ", rank, " of ", world,
                  from == rank ? " kept its own value" : " has the value of rank ",
                  from == rank ? std::string() : std::to_string(from), " (number ", i, " of ", size, ")",
-                 i == size / 4 ? ": is the length that receive_all gets in bytes?" : "");
+                 i == size / 4 ? ": does receive_all get the length in bytes?" : "");
           expect(values[rank][i] == i % 1000, "broadcast: number ", i, " of rank ", rank,
-                 " is another one of rank 0's");
+                 " is rank 0's number of another position");
         }
     }
 }
@@ -42,14 +42,14 @@ void shards_are_fair() {
       for (int rank = 0; rank < world; ++rank) {
         const auto mine = shard(size, rank, world, 3);
         expect(mine.size() == each, "shard: ", size, " samples, ", world, " ranks: rank ", rank, " has ", mine.size(),
-               ", expected ", each, ". Ranks with other numbers of steps wait for each other in the last one");
+               ", expected ", each, ". Ranks with different numbers of steps wait for each other in the last step");
         for (const int sample : mine) {
           expect(sample >= 0 && sample < size, "shard: there is no sample ", sample, " of ", size);
           ++times[sample];
         }
         expect(mine == shard(size, rank, world, 3),
-               "shard: the same call gives another order: a resumed training, or "
-               "another rank, would not see the same epoch");
+               "shard: the same call gives a different order: a resumed training or "
+               "another rank would not see the same epoch");
       }
       int again = 0;
       for (int sample = 0; sample < size; ++sample) {
@@ -58,15 +58,15 @@ void shards_are_fair() {
         again += times[sample] - 1;
       }
       expect(again == int(each * world) - size, "shard: ", size, " samples, ", world, " ranks: ", again,
-             " samples come again, expected ", each * world - size, ". Do all ranks shuffle with the same seed?");
+             " samples are repeated, expected ", each * world - size, ". Do all ranks shuffle with the same seed?");
       const auto order = shard(size, 0, 1, 3);  // one rank alone takes every place
       for (int rank = 0; rank < world; ++rank) {
         const auto mine = shard(size, rank, world, 3);
         for (std::size_t i = 0; i < each; ++i) {
           const int place = (rank + i * world) % size;
           expect(mine[i] == order[place], "shard: ", size, " samples, ", world, " ranks: number ", i, " of rank ", rank,
-                 " is sample ", mine[i], "; at place ", place, " of the order is sample ", order[place],
-                 ". Does rank r take places r, r + W, r + 2W ..., and is the number of ranks no part of the seed?");
+                 " is sample ", mine[i], "; position ", place, " of the order is sample ", order[place],
+                 ". Does rank r take positions r, r + W, r + 2W ...? The seed must not depend on the number of ranks");
         }
       }
     }
@@ -97,7 +97,7 @@ void gradients_are_means() {
             if (found == course::all_digits(world)) continue;
             const auto where = "parameter " + std::to_string(p) + ", number " + std::to_string(k);
             expect(world == 1 || found != world * course::digit_of(rank), "average_gradients: rank ", rank,
-                   "'s gradient of ", where, " is as it was: it was left out");
+                   "'s gradient of ", where, " did not change: it was left out");
             expect(world == 1 || found != world * course::all_digits(world), "average_gradients: rank ", rank,
                    " has the sum, ", world, " times the mean (", where,
                    "). The learning rate would have to change with the number of ranks");
@@ -163,8 +163,8 @@ void steps_equal_one_process() {
                " from one process with the whole batch. Are gradients averaged before the step?");
         expect(apart(last[rank], flat(alone)) < 1e-5f, "train_step: one step is right, but after ", steps, " rank ",
                rank, " of ", world, " is ", apart(last[rank], flat(alone)),
-               " from one process. Do the gradients of the step before still lie in `gradients`?");
-        expect(last[rank] == last[0], "train_step: rank ", rank, " has other bits than rank 0");
+               " from one process. Are the gradients of the step before still in `gradients`?");
+        expect(last[rank] == last[0], "train_step: rank ", rank, " has different bits from rank 0");
       }
     }
 }
@@ -189,16 +189,18 @@ void one_process_has_the_bits_of_the_ring() {
         other += mean[i] != ring_means[0][i];
         most = std::max(most, std::abs(mean[i] - ring_means[0][i]));
       }
-      expect(most < 1e-5f, "mean_as_the_ring_adds: ", world, " ranks: ", most, " from the mean: that is no rounding");
+      expect(most < 1e-5f, "mean_as_the_ring_adds: ", world, " ranks: ", most,
+             " from the mean: that is more than rounding");
       expect(other == 0, "mean_as_the_ring_adds: ", world, " ranks, ", size, " numbers: ", other,
-             " have other last bits. In which order does the ring add chunk c, and is the sum divided as there?");
+             " have different last bits. In which order does the ring add chunk c, and is the sum divided in the same "
+             "way?");
     }
 }
 
 int main() {
   return course::run({
-      {"1 broadcast", "The last rank sends to nobody, and rank 0 receives from nobody.", broadcast_gives_rank_0s},
-      {"2 shard", "Is there a loop that never ends where there are fewer samples than ranks?", shards_are_fair},
+      {"1 broadcast", "The last rank sends nothing, and rank 0 receives nothing.", broadcast_gives_rank_0s},
+      {"2 shard", "Is there a loop that never ends if there are fewer samples than ranks?", shards_are_fair},
       {"3 average_gradients", "Do all ranks take the parameters in the same order?", gradients_are_means},
       {"4 train_step", "Does a rank leave out a step?", steps_equal_one_process},
       {"5 mean_as_the_ring_adds", "", one_process_has_the_bits_of_the_ring},

@@ -60,7 +60,8 @@ void buckets_close_in_time() {
       expect(b + 1 == buckets.size() || held >= (b == 0 ? first : cap), call, "bucket ", b, " was closed with ", held,
              " bytes, too early");
     }
-    expect(all.size() == order.size(), call, "there are ", order.size(), " parameters, in buckets are ", all.size());
+    expect(all.size() == order.size(), call, "there are ", order.size(), " parameters, but the buckets hold ",
+           all.size());
     expect(all == order, call, "the parameters are not in the order in which their gradients become final");
   }
   const auto one = assign_buckets(mnist, backwards(10), 1 << 20, 25 << 20);
@@ -90,7 +91,7 @@ void buckets_start_in_order() {
         expect(final_ones.count(parameter) > 0, "bucket ", b, " was started although the gradient of parameter ",
                parameter, " is not final", so_far);
       expect(b == int(started.size()), "bucket ", b, " was started before bucket ", started.size(),
-             ": on another rank, where gradients are final in another order, another bucket would travel at that time",
+             ": on another rank, gradients may be final in a different order, and a different bucket would travel then",
              so_far);
       started.push_back(b);
     });
@@ -126,11 +127,11 @@ void early_bytes() {
          " bytes start early, expected 0: the bucket is "
          "full when the last gradient is final, and nothing is left to compute");
   expect(at(10485) == 114344, "mnist_ddp's network at 0.01 MiB: ", at(10485),
-         " bytes start early, expected 114344: all but "
+         " bytes start early, expected 114344: all except "
          "those of the last bucket");
   const std::size_t late = bytes_started_early({4, 8, 16}, {{2}, {1}, {0}}, {0, 1, 2});
-  expect(late == 0, "three buckets whose gradients come in the opposite order: ", late,
-         " bytes start early, expected 0: bucket 1 "
+  expect(late == 0, "three buckets whose gradients arrive in the opposite order: ", late,
+         " bytes start early, expected 0: buckets 1 "
          "and 2 are full, but wait for bucket 0");
   const std::size_t rest = bytes_started_early({4, 8, 16}, {{2}, {0}, {1}}, {2, 0, 1});
   expect(rest == 20, "buckets {2}{0}{1} of 16, 4 and 8 bytes, final in this order: ", rest,
@@ -150,7 +151,7 @@ void all_ranks_take_rank_0s_order() {
       for (int rank = 0; rank < world; ++rank) {
         const std::vector<int> found(agreed[rank].begin(), agreed[rank].end());
         expect(rank == 0 || world == 1 || count == 1 || found != orders[rank], "agree_on_order: rank ", rank,
-               " keeps its own order: its buckets would hold other gradients than those of rank 0");
+               " keeps its own order: its buckets would hold different gradients from those of rank 0");
         expect(found == orders[0], "agree_on_order: rank ", rank, " has ", shown(found), ", rank 0 had ",
                shown(orders[0]));
       }

@@ -29,12 +29,12 @@ void jobs_run_in_order_beside_the_caller() {
         done.push_back(i);
         --running;
       });
-    expect(!by_caller, "start runs the job itself: backward would stand still meanwhile");
+    expect(!by_caller, "start runs the job itself: backward would stop meanwhile");
     thread.wait();
     expect(done.size() == 3, "wait returned when ", done.size(), " of 3 jobs were done (pass ", pass, ")");
     expect(!side_by_side, "two jobs ran at the same time: their messages would mix on the same sockets");
     for (int i = 0; i < 3; ++i)
-      expect(done[i] == i, "job ", done[i], " ran in the place of job ", i, ": a stack, not a queue?");
+      expect(done[i] == i, "job ", done[i], " ran instead of job ", i, ": a stack, not a queue?");
   }
   thread.wait();  // nothing to wait for
 }
@@ -61,8 +61,8 @@ void start_returns_while_a_job_runs() {
   returned = 2;
   thread.wait();
   expect(returned_in_time != 0, "start returned when its job was done: it must return at once");
-  expect(began, "the first job had not begun long after start: does the thread sleep until wait is called?");
-  expect(returned_in_time == 2, "start waited for the job that runs: is the lock held meanwhile?");
+  expect(began, "the first job had not begun a long time after start: does the thread sleep until wait is called?");
+  expect(returned_in_time == 2, "start waited for the running job: is the lock held meanwhile?");
 }
 
 void ends_are_clean() {
@@ -88,9 +88,9 @@ void failures_are_told() {
       said = error.what();
     }
     expect(said == "the other end is closed", "a job threw, and wait did not", when,
-           ": training would go on with gradients that are no means");
+           ": training would continue with gradients that are not averaged");
   }
-  expect(!ran, "a job ran after one that failed: the ranks are out of step by then");
+  expect(!ran, "a job ran after one had failed: the ranks are out of step by then");
 }
 
 // As in training: bucket 0 fails while backward goes on, and the hooks start the others.
@@ -118,8 +118,8 @@ void ends_are_right() {
     expect(std::abs(found - expected) < 1e-9, "last_bucket_ends: ", what, ": expected ", expected, ", found ", found);
   };
   is({2}, {3}, 5, "full at 2, takes 3");
-  is({1, 5}, {2, 1}, 6, "the second is full when the first is long through");
-  is({1, 2}, {5, 1}, 7, "the second must wait until the first is through");
+  is({1, 5}, {2, 1}, 6, "the second is full long after the first has ended");
+  is({1, 2}, {5, 1}, 7, "the second must wait until the first has ended");
   is({4, 2, 3}, {1, 1, 1}, 7, "the second is full before the first, but buckets start in order");
   is({1, 2, 10}, {1, 1, 0.5}, 10.5, "a last small bucket");
 }
@@ -133,12 +133,12 @@ void caps_are_weighed() {
     expect(found == expected, "best_cap: ", what, ": expected ", expected, ", found ", found);
   };
   is(best_cap(caps, bytes, ready, 4, 0.05, 1e9), 1000000,
-     "messages are dear and bytes are cheap, so one bucket is best");
+     "messages are expensive and bytes are cheap, so one bucket is best");
   is(best_cap(caps, bytes, ready, 4, 0, 1e6), 1,
-     "messages are free, so small buckets are best, which are full early and leave little for the end (is a bucket "
+     "messages are free, so small buckets are best: they are full early and leave little for the end (is a bucket "
      "full when the last of its gradients is final?)");
   is(best_cap(caps, bytes, ready, 4, 0.0005, 1e6), 4000, "both cost something");
-  is(best_cap(caps, bytes, ready, 1, 0.0005, 1e6), 1, "one rank has nothing to send: all are equal");
+  is(best_cap(caps, bytes, ready, 1, 0.0005, 1e6), 1, "a single rank sends nothing: all caps are equal");
 }
 
 // Two ranks, eight layers whose backward takes 10 ms each, 100,000 bytes of gradients each, and a link on which an
@@ -174,8 +174,8 @@ double step_seconds(bool overlaps, int layers_in_a_bucket) {
 int main() {
   const int failed = course::run({
       {"1 CommunicationThread",
-       "Is the thread told when there is something to do, and when it is to end? Is `wait` told when the last job is "
-       "gone, even if a failed one comes before it?",
+       "Is the thread notified when there is a job, and when it must end? Is `wait` notified when the last job is "
+       "done, even if a job before it failed?",
        [] {
          jobs_run_in_order_beside_the_caller();
          start_returns_while_a_job_runs();

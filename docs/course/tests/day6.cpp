@@ -30,11 +30,11 @@ void everybody_reads_the_right_numbers() {
               const auto sum =
                   "the sum of operation " + std::to_string(operation) + " on rank " + std::to_string(ring.rank);
               expect(found != 0, sum, " lacks rank ", r);
-              expect(found != digit(operation + 1), sum, " has what rank ", r, " gave to operation ", operation + 1,
-                     ": rank ", r, " wrote over its numbers before all had read them");
-              expect(found != digit(operation + 6), sum, " has what rank ", r, " gave to operation ", operation - 1,
+              expect(found != digit(operation + 1), sum, " has the number of rank ", r, " in operation ", operation + 1,
+                     ": rank ", r, " overwrote its numbers before all ranks had read them");
+              expect(found != digit(operation + 6), sum, " has the number of rank ", r, " in operation ", operation - 1,
                      ": they were read before rank ", r, " had written the new ones");
-              course::wrong(sum, " has another number than what rank ", r, " gave");
+              course::wrong(sum, " does not have the number of rank ", r);
             }
         }
       } catch (...) {
@@ -61,7 +61,7 @@ void bits_do_not_depend_on_timing() {
   for (int r = 0; r < world; ++r)
     for (int i = 0; i < size; ++i)
       expect(sums[r][i] == given[0][i] + given[1][i] + given[2][i], "number ", i, " on rank ", r,
-             " is not the sum in the order of the ranks, to the bit. Does a rank begin with its own numbers?");
+             " is not bitwise the sum in the order of the ranks. Does a rank begin with its own numbers?");
 }
 
 std::vector<float> numbers(int count, float around, unsigned seed) {
@@ -100,7 +100,7 @@ void statistics_are_those_of_all() {
                  : "");
       expect(near(found[r][1], expected.m2), "combine: m2 on rank ", r, " is ", found[r][1], ", expected ", expected.m2,
              near(found[r][1], own_m2)
-                 ? ": this is the sum of the ranks' own. Each is about its own mean, and the means differ"
+                 ? ": this is the sum of the ranks' m2. Each uses its own mean, and the means differ"
                  : "");
     }
   }
@@ -138,11 +138,12 @@ void compare(const char* name, int rank, const std::vector<float>& found, const 
     const auto is = [&](double value) { return std::abs(found[i] - value) < 1e-4; };
     if (is(expected[i])) continue;
     const char* why = "";
-    if (is(scale * dy[i])) why = ": mean and variance are taken as constants, but x moves both";
-    else if (is(scale * (dy[i] - mean_dy))) why = ": the variance is taken as a constant, but x moves it";
-    else if (is(scale * (dy[i] - xhat * mean_dy_xhat))) why = ": the mean is taken as a constant, but x moves it";
+    if (is(scale * dy[i])) why = ": mean and variance are treated as constants, but both depend on x";
+    else if (is(scale * (dy[i] - mean_dy))) why = ": the variance is treated as a constant, but it depends on x";
+    else if (is(scale * (dy[i] - xhat * mean_dy_xhat)))
+      why = ": the mean is treated as a constant, but it depends on x";
     else if (world > 1 && is(scale * (dy[i] - mean_dy / world - xhat * mean_dy_xhat / world)))
-      why = ": the sums over ranks are averaged once too often. They are divided by the count of all numbers alone";
+      why = ": the sums over ranks are averaged once too often. Divide them only by the count of all numbers";
     course::wrong(name, ": rank ", rank, ", number ", i, ": found ", found[i], ", the slope is ", expected[i], why);
   }
 }
@@ -194,7 +195,7 @@ void ranks_have_the_gradients_of_the_whole() {
 
 int main() {
   return course::run({
-      {"1 shared_all_reduce", "Is a counter waited for that nobody raises so far?",
+      {"1 shared_all_reduce", "Does a rank wait for a counter value that no rank has raised yet?",
        [] {
          everybody_reads_the_right_numbers();
          bits_do_not_depend_on_timing();

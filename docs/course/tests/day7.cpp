@@ -24,9 +24,9 @@ void the_late_are_named() {
   is({{7, 6, 0}, {0, 6, 0}, {7, 6, 0}}, 7, {1}, "ranks 0 and 2 wait in operation 7, rank 1 computes and has done 6");
   is({{7, 6, 0}, {6, 5, 0}, {5, 4, 0}}, 7, {1, 2}, "ranks 1 and 2 are still in operations 6 and 5");
   is({{7, 6, 0}, {0, 7, 0}, {8, 7, 0}}, 7, {},
-     "rank 1 has already done operation 7, and rank 2 is in the next one: nobody is late");
+     "rank 1 has already done operation 7, and rank 2 is in the next one: no rank is late");
   is({{3, 2, 0}, {0, 0, 9}, {3, 2, 0}}, 3, {1}, "rank 1 has done nothing and is silent");
-  is({{1, 0, 9}, {1, 0, 0}}, 1, {}, "rank 0 is silent, but it has come to the operation");
+  is({{1, 0, 9}, {1, 0, 0}}, 1, {}, "rank 0 is silent, but it has reached the operation");
 }
 
 void the_cause_is_found() {
@@ -34,16 +34,16 @@ void the_cause_is_found() {
     const int found = cause(ends);
     expect(found == expected, "cause: ", what, ": named rank ", found, ", expected ", expected);
   };
-  is({}, -1, "nobody has ended");
-  is({{0, 5, 0, 0, false, false}, {1, 6, 0, 0, false, false}}, -1, "both have ended well");
+  is({}, -1, "no rank has ended");
+  is({{0, 5, 0, 0, false, false}, {1, 6, 0, 0, false, false}}, -1, "both ranks succeeded");
   is({{0, 5.2, 1, 0, false, true}, {1, 5.0, 3, 0, false, true}}, 1, "rank 1 failed a moment before rank 0");
   is({{0, 5.1, 1, 0, false, true}, {1, 5.3, 0, 9, false, false}}, 1,
-     "rank 1 was killed; rank 0 saw its connection close and reported that before the launcher saw rank 1's end");
+     "rank 1 was killed; rank 0 saw the connection close and reported it before the launcher saw rank 1's end");
   is({{0, 9.0, 0, 15, true, false}, {1, 9.5, 1, 0, false, true}}, 1,
      "rank 0 was stopped by the launcher, without a report: it obeyed");
   is({{0, 9.0, 0, 15, true, true}, {1, 9.5, 1, 0, true, true}}, 0,
      "rank 0 had reported a failure before it was stopped");
-  is({{2, 3.0, 0, 9, true, false}}, -1, "one that was stopped, and nobody failed");
+  is({{2, 3.0, 0, 9, true, false}}, -1, "one rank was stopped, and none failed");
   is({{0, 5.0, 1, 0, false, true}, {1, 5.3, 0, 6, false, true}}, 0,
      "rank 1 was ended by a signal but has a report with its time");
 }
@@ -68,9 +68,9 @@ void files_are_whole() {
       std::string found(std::filesystem::file_size(path), ' ');
       std::ifstream(path).read(found.data(), found.size());
       expect(found.size() == size, "write_whole: after the process was killed ", when, " the file has ", found.size(),
-             " bytes of ", size, ": what was there is lost, and the new one is not there");
+             " bytes of ", size, ": the old file is lost, and the new one is incomplete");
       expect(found.find_first_not_of(found[0]) == std::string::npos, "write_whole: after the process was killed ", when,
-             " the file begins with '", found[0], "' and goes on with something else");
+             " the file begins with '", found[0], "' and continues with different bytes");
     };
     // The system kills a process that writes more into a file than it may: here, in the middle of the second one.
     const pid_t limited = fork();
@@ -113,23 +113,24 @@ void training_goes_on_to_the_bit() {
       from_bytes(bytes, resumed);
       const auto when = " (" + std::to_string(before) + " steps before, " + std::to_string(after) + " after)";
       expect(resumed.model.parameters == at_the_stop.model.parameters,
-             "from_bytes: the weights are others than at the stop. Text with "
+             "from_bytes: the weights differ from those at the stop. Text with "
              "six digits is not enough for a float",
              when);
       expect(resumed.momentum == at_the_stop.momentum,
              "from_bytes: the momentum was not kept: the first steps would be too small", when);
       expect(resumed.step == at_the_stop.step,
-             "from_bytes: the number of the step was not kept: the learning rate would begin anew", when);
+             "from_bytes: the number of the step was not kept: the learning rate would start again", when);
       expect(resumed.position == at_the_stop.position,
-             "from_bytes: the position in the epoch was not kept: samples would come again", when);
+             "from_bytes: the position in the epoch was not kept: samples would be repeated", when);
       expect(resumed.order == at_the_stop.order,
-             "from_bytes: the order of the epoch was not kept: some samples would come twice, others "
+             "from_bytes: the order of the epoch was not kept: some samples would be seen twice, others "
              "never",
              when);
-      expect(resumed.random == at_the_stop.random, "from_bytes: the state of the random numbers was not kept", when);
+      expect(resumed.random == at_the_stop.random, "from_bytes: the state of the random number generator was not kept",
+             when);
       resumed.train(after);
       expect(resumed.model.parameters == undisturbed.model.parameters,
-             "from_bytes: the resumed training ends with other bits", when);
+             "from_bytes: the resumed training ends with different bits", when);
     }
 }
 
