@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     DistributedDataParallel ddp(model, group);
     optim::SGD optimizer(model.parameters(), {.lr = 0.02, .momentum = 0.9});
     for (int epoch = 0; epoch < 5; ++epoch) {
-      for (auto& [x, label] : loader) {  // each pass is the next epoch: another order
+      for (auto& [x, label] : loader) {  // each pass is a new epoch, in a new order
         optimizer.zero_grad();
         cross_entropy(ddp(x), label).backward();
         optimizer.step();
