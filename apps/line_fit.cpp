@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   options.epochs = 400;
   std::string path = "points.txt";
   double lr = 0.5;
-  options.add("--points", path, "file with x and y in each line; made where it is missing");
+  options.add("--points", path, "file with x and y in each line; created if missing");
   options.add("--lr", lr, "learning rate", {.min = 0});
 
   return options.run(argc, argv, [&] {

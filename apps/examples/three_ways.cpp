@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
       if (now == "step") with_step(model, group, options, train, tests);
       if (now == "fit") with_fit(model, group, options, train, tests);
       weights.push_back(model.hidden.weight.value().to(Device{}).to_vector<float>());
-      TANDEM_CHECK(weights.back() == weights.front(), now, " has other weights");
+      TANDEM_CHECK(weights.back() == weights.front(), now, " has different weights");
     }
   });
 }

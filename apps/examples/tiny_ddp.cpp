@@ -245,7 +245,7 @@ struct Ring {
 std::vector<float> run_ranks(int world, const std::function<std::vector<float>(const Ring&)>& body) {
   std::vector<int> ends(2 * world);  // ends[2r] is rank r's way to the next rank, which has the other end, ends[2r + 1]
   for (int r = 0; r < world; ++r)
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, &ends[2 * r]) != 0) fail("no socket to be had");
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, &ends[2 * r]) != 0) fail("cannot create a pair of sockets");
   std::fflush(stdout);
   int rank = world - 1;
   while (rank > 0 && fork() != 0) --rank;
@@ -366,12 +366,12 @@ std::vector<float> train(const Images& images, const Images& tests, const Ring& 
   for (const Tensor& p : model.parameters) weights.insert(weights.end(), p->value.begin(), p->value.end());
   auto of_rank_0 = weights;
   ring.broadcast(of_rank_0);
-  if (weights != of_rank_0) fail("this rank has other weights than rank 0");
+  if (weights != of_rank_0) fail("this rank has different weights from rank 0");
   const auto checksum = crc32(0, reinterpret_cast<Bytef*>(weights.data()), weights.size() * sizeof(float));
   const double right = tests.percent_right(model);
   std::printf("  rank %d: weights %08lx, %.2f %% right, %.1f s (communication %.2f, waiting for it %.2f)\n", ring.rank,
               checksum, right, seconds, reducer.communicating, reducer.waiting);
-  if (right < 95) fail("expected 95 % at least");
+  if (right < 95) fail("expected at least 95 %");
   return weights;
 }
 
@@ -381,7 +381,8 @@ int main(int argc, char** argv) try {
   for (int i = 2; i < argc; ++i) worlds.push_back(std::atoi(argv[i]));
   if (worlds.empty()) worlds = {2, 4};
   for (const int world : worlds)
-    if (world < 1 || batch_size % world != 0) fail("expected numbers of processes that divide 60, a step's images");
+    if (world < 1 || batch_size % world != 0)
+      fail("expected numbers of processes that divide 60, the number of images in a step");
   const Images images(folder + "/train"), tests(folder + "/t10k");
   std::puts("One process, whole batches:");
   const auto alone = train(images, tests, Ring{});
@@ -389,11 +390,11 @@ int main(int argc, char** argv) try {
     std::printf("%d processes: the same bits on every rank, because each sum is made on one and copied:\n", world);
     const auto together = run_ranks(world, [&](const Ring& ring) { return train(images, tests, ring); });
     std::printf("One process that adds %d shards in the order of the ring:\n", world);
-    if (train(images, tests, Ring{}, world) != together) fail("other bits than those of the ring");
+    if (train(images, tests, Ring{}, world) != together) fail("the bits differ from those of the ring");
     float apart = 0;
     for (std::size_t i = 0; i < alone.size(); ++i) apart = std::max(apart, std::abs(together[i] - alone[i]));
     std::puts("  the same bits: the same numbers were added in the same order");
-    std::printf("  whole batches give weights %.0e apart: the numbers were added in another order\n", apart);
+    std::printf("  whole batches give weights %.0e apart: the numbers were added in a different order\n", apart);
     if (apart > 1e-5f) fail("more than 1e-5 apart");
   }
 } catch (const std::exception& error) {

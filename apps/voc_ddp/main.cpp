@@ -40,28 +40,28 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.batch_size = 8;
   options.samples_name = "images";
   options.workers = 2;
-  options.add("--data", s.data, "folder that holds VOCdevkit, or is to receive it (here)");
-  options.add("--year", s.year, data::VocSegmentation::years(), "of the challenge");
+  options.add("--data", s.data, "folder that holds or will hold VOCdevkit (here)");
+  options.add("--year", s.year, data::VocSegmentation::years(), "year of the challenge");
   options.add("--image-set", s.image_set, "pictures to train on (train)");
   options.add("--val-set", s.val_set, "pictures to evaluate on (val)");
   options.add("--model", s.model, "deeplabv3_resnetN or fcn_resnetN (deeplabv3_resnet101)");
-  options.add("--weights", s.weights, "to start from: none, a name, a file or a URL (none)");
-  options.add("--init", s.init, "a file with every tensor of the model, to start from");
-  options.add("--weights-key", s.weights_key, "the entry of that file which is the state dict (the usual one)");
+  options.add("--weights", s.weights, "initial weights: none, a name, a file or a URL (none)");
+  options.add("--init", s.init, "a file with every tensor of the model, as initial weights");
+  options.add("--weights-key", s.weights_key, "the entry of that file that holds the state dict (the usual one)");
   options.add("--lr", s.lr, "learning rate; ten times as much for the auxiliary classifier", {.min = 0});
   options.add("--momentum", s.momentum, "of the gradients", {.min = 0, .max = 1});
   options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});
-  options.add("--crop", s.crop, "side of the squares that it trains on", {.min = 1, .max = 1 << 14});
+  options.add("--crop", s.crop, "side of the squares to train on", {.min = 1, .max = 1 << 14});
   options.add("--base", s.base, "short side before random resizing, and in evaluation", {.min = 1, .max = 1 << 14});
   options.add("--min-scale", s.min_scale, "smallest random resizing, as a factor of --base (0.5)", {.min = 0});
   options.add("--max-scale", s.max_scale, "largest random resizing (2)", {.min = 0});
-  options.add("--dropout", s.dropout, "of both heads (the model's own)", {.min = 0, .max = 1});
+  options.add("--dropout", s.dropout, "dropout of both heads (the model's own)", {.min = 0, .max = 1});
   options.add("--no-augment", s.augment, "only resize to the crop and take the middle");
   options.add("--no-shuffle", s.shuffle, "the same order in every epoch");
   options.add("--full-size", s.full_size, "evaluate on the masks as they are, not resized to --base");
   options.add("--predict", s.predict, "folder for predictions of the evaluation's pictures");
-  options.add("--compare", s.compare, "also write picture, truth and prediction beside each other there");
-  options.add("--skip-bad", s.skip_bad, "leave damaged samples out, and say which");
+  options.add("--compare", s.compare, "also write picture, truth and prediction side by side");
+  options.add("--skip-bad", s.skip_bad, "skip damaged samples, and list them");
 }
 
 data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) {
@@ -90,7 +90,7 @@ class Pictures : public data::PreparedSegmentation {
     try {
       return PreparedSegmentation::get(indices);
     } catch (const Error& error) {
-      throw Error(std::string(error.what()) + (skips_bad_ ? "" : "; --skip-bad leaves damaged samples out"));
+      throw Error(std::string(error.what()) + (skips_bad_ ? "" : "; --skip-bad skips damaged samples"));
     }
   }
 
@@ -165,7 +165,7 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
 // UsageError for a folder into which nothing should be downloaded.
 void check_data(const Settings& s) {
   if (std::error_code error; !std::filesystem::exists(s.data, error))
-    throw UsageError("--data " + s.data + ": there is no such folder: make it, or correct the path");
+    throw UsageError("--data " + s.data + ": there is no such folder: create it, or correct the path");
   try {
     data::check_voc_root(s.data, s.year);
   } catch (const Error& error) {
@@ -177,7 +177,7 @@ data::SegmentationTransform training_transform(const Settings& s) {
   using Transform = data::SegmentationTransform;
   if (!s.augment) {
     if (s.min_scale || s.max_scale)
-      throw UsageError("--min-scale and --max-scale: nothing is resized at random with --no-augment");
+      throw UsageError("--min-scale and --max-scale: --no-augment turns random resizing off");
     return Transform::middle(s.crop);
   }
   try {
@@ -203,7 +203,7 @@ void train(TrainingOptions& options, const Settings& s) {
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");
   if (!s.weights_key.empty() && s.weights == "none" && s.init.empty())
-    throw UsageError("--weights-key: needs --weights or --init, the file that has the entry");
+    throw UsageError("--weights-key: needs --weights or --init, which names the file with the entry");
   const auto transform = training_transform(s);
   check_data(s);
   if (!s.predict.empty()) voc::check_output("--predict", s.predict);
@@ -274,7 +274,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "predict") return voc::predict_main(argc - 1, argv + 1);
   TrainingOptions options("voc_ddp",
                           "Trains a network for semantic segmentation on PASCAL VOC, on one process or several. "
-                          "voc_ddp predict --help: what it does with pictures afterwards.");
+                          "voc_ddp predict --help says how to use it on pictures afterwards.");
   Settings settings;
   add_options(options, settings);
   return options.run(argc, argv, [&] { train(options, settings); });

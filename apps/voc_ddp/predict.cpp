@@ -39,7 +39,7 @@ fs::path overlay_of(const std::string& image, const Settings& s) {
 // UsageError when the arguments can't be what the user means. The check comes before anything is written, so that no
 // picture is overwritten.
 void check(const Settings& s) {
-  if (s.weights.empty()) throw UsageError("--weights: expected the model's, a file, a URL or a name");
+  if (s.weights.empty()) throw UsageError("--weights: expected the model's weights: a file, a URL or a name");
   check_weights(s.weights);
   check_output("--output", s.output);
   std::set<fs::path> pictures, predictions;
@@ -48,10 +48,10 @@ void check(const Settings& s) {
     for (const auto& prediction : {mask_of(image, s), overlay_of(image, s)}) {
       if (pictures.contains(fs::weakly_canonical(prediction)))
         throw UsageError("--output " + s.output + ": " + prediction.string() +
-                         " is one of the pictures, which a prediction would replace: give another folder");
+                         " is one of the pictures, which a prediction would overwrite: give another folder");
       if (!predictions.insert(prediction).second)
-        throw UsageError(image + ": two of the pictures would have the prediction " + prediction.string() +
-                         ": give one of them after the other, with another --output");
+        throw UsageError(image + ": two of the pictures would have the same prediction " + prediction.string() +
+                         ": run them separately, each with its own --output");
     }
   }
 }
@@ -71,7 +71,7 @@ std::string model_of(const std::vector<NamedArray>& weights) {
   TANDEM_CHECK(has("backbone.conv1.weight") && has("classifier.4.weight"),
                "these are not the weights of a whole segmentation model: there is no ",
                has("backbone.conv1.weight") ? "classifier.4.weight" : "backbone.conv1.weight",
-               " among them. Give what voc_ddp --save has written, or torchvision's");
+               " among them. Give a file that voc_ddp --save wrote, or torchvision's weights");
   return (is_deeplab ? "deeplabv3_resnet" : "fcn_resnet") + std::to_string(depth);
 }
 
@@ -134,7 +134,7 @@ void predict_all(const TrainingOptions& options, const Settings& s) {
       if (mine < s.images.size())
         failure = failure_of(s.images[mine], [&] { predict(model, s.images[mine], options, s); });
     });
-    const auto failures = group->all_gather_strings(failure, "what became of the pictures");
+    const auto failures = group->all_gather_strings(failure, "results of the pictures");
     for (std::size_t i = first; i < std::min(first + size, s.images.size()); ++i) {
       const std::string& what = failures[i - first];
       left_out += !what.empty();
@@ -155,16 +155,17 @@ int predict_main(int argc, const char* const* argv) {
   TrainingOptions options("voc_ddp predict",
                           "Predicts the classes of pictures' pixels with a model that voc_ddp has trained, "
                           "or torchvision's. Several processes share the "
-                          "pictures. One that can't be read is named and left out; the exit code is then 1.",
+                          "pictures. A picture that can't be read is named and skipped, and the exit code is then 1.",
                           TrainingOptions::Shared::processes);
   Settings settings;
   options.add_arguments("IMAGE", settings.images, "pictures: JPEG, PNG, BMP or PNM");
   options.add("--weights", settings.weights,
-              "of the model, which they tell: a file (.safetensors or .pth), a URL or a name");
-  options.add("--weights-key", settings.weights_key, "the entry of that file which is the state dict (the usual one)");
+              "weights, which also say what the model is: a file (.safetensors or .pth), a URL or a name");
+  options.add("--weights-key", settings.weights_key,
+              "the entry of that file that holds the state dict (the usual one)");
   options.add("--output", settings.output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
   options.add("--base", settings.base, "short side that pictures are resized to", {.min = 1, .max = 1 << 14});
-  options.add("--max-size", settings.max_size, "largest long side, for which the short one may become smaller",
+  options.add("--max-size", settings.max_size, "longest allowed long side; a larger picture is made smaller",
               {.min = 1, .max = 1 << 16});
   return options.run(argc, argv, [&] { predict_all(options, settings); });
 }

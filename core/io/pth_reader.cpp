@@ -167,7 +167,7 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
   file_.check(depth <= deepest, "is nested deeper than ", deepest, " levels: it is no state dict");
   // When nothing is repeated, each value takes at least a byte of the pickle, and its name is in the pickle too.
   steps_ += 1 + name.size() / 64;
-  file_.check(steps_ <= pickle_.bytes, "holds the same values again and again: it is made to harm");
+  file_.check(steps_ <= pickle_.bytes, "holds the same values again and again: it is malicious");
   const auto& value = pickle_[id];
   const auto below = [&](const std::string& part) { return name.empty() && depth == 0 ? part : name + "." + part; };
   if (value.kind == Kind::tensor) {
@@ -190,7 +190,7 @@ Dims StateReader::numbers(Id id, const std::string& name) const {
   Dims dims;
   for (const Id item : items) {
     file_.check(pickle_[item].kind == Kind::integer && pickle_[item].integer >= 0, "tensor \"", name,
-                "\" has a size or stride that is no whole number from 0; it is damaged");
+                "\" has a size or stride that is not a whole number from 0; it is damaged");
     dims.push_back(pickle_[item].integer);
   }
   return dims;
@@ -253,7 +253,7 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
       static_cast<std::int64_t>(std::min<std::uint64_t>(file_.size(), INT64_MAX / most_views)) * most_views;
   file_.check(!__builtin_add_overflow(elements_, numel, &elements_) && elements_ <= limit, "tensor \"", name,
               "\" of shape ", shape, ": all together have more elements than a file of ", file_.size(),
-              " bytes has use for; it is made to harm");
+              " bytes has use for; it is malicious");
   if (numel == 0) return Array::empty(shape, *info.type->dtype);
   return {storage(info, is_negated(value.items[5], name)), shape, strides, offset, *info.type->dtype};
 }

@@ -103,7 +103,7 @@ class Unpickler {
   Pickle run() {
     while (!step(take<std::uint8_t>())) {
       check(stack_.size() <= most_values_ && marks_.size() <= most_values_, "its pickle has a stack of more than ",
-            most_values_, " values: it is made to harm");
+            most_values_, " values: it is malicious");
     }
     pickle_.root = pop();
     pickle_.bytes = at_;
@@ -210,7 +210,7 @@ class Unpickler {
 
   void memorize(std::uint32_t key) {
     memo_[key] = top();
-    check(memo_.size() <= most_values_, "its pickle remembers more than ", most_values_, " values: it is made to harm");
+    check(memo_.size() <= most_values_, "its pickle remembers more than ", most_values_, " values: it is malicious");
   }
   void recall(std::uint32_t key) {
     const auto found = memo_.find(key);
@@ -235,7 +235,7 @@ class Unpickler {
   }
   void copied(std::size_t items) {
     copied_ += items;
-    check(copied_ <= most_values_, "its pickle copies more than ", most_values_, " values: it is made to harm");
+    check(copied_ <= most_values_, "its pickle copies more than ", most_values_, " values: it is malicious");
   }
 
   // Calls what stands below the arguments on the stack, and puts the result there.
@@ -305,7 +305,7 @@ class Unpickler {
         break;
       case Role::opaque: result_if(true, [&] { return make(Kind::opaque); }); break;
     }
-    check(fits, "its pickle calls ", name, " with arguments that it does not take: it is damaged or made to harm");
+    check(fits, "its pickle calls ", name, " with arguments that it does not take: it is damaged or malicious");
   }
   Id make_unreadable(std::string reason) {
     const Id id = make(Kind::unreadable_tensor);
@@ -428,7 +428,7 @@ bool Unpickler::step(std::uint8_t opcode) {
       break;
     default:
       check(false, "refused opcode ", int{opcode}, " of its pickle at byte ", at_ - 1,
-            ": state dicts do without it; it is damaged or made to harm");
+            ": state dicts do without it; it is damaged or malicious");
   }
   return false;
 }

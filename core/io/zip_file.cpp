@@ -141,7 +141,7 @@ void ZipReader::read_directory(const Directory& directory) {
   std::sort(ranges.begin(), ranges.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     file_.check(ranges[i].begin >= ranges[i - 1].end, "the entries \"", ranges[i - 1].name, "\" and \"", ranges[i].name,
-                "\" overlap: it is damaged or made to harm");
+                "\" overlap: it is damaged or malicious");
   }
   std::sort(entries_.begin(), entries_.end(), [](auto& a, auto& b) { return a.name < b.name; });
   for (std::size_t i = 1; i < entries_.size(); ++i) {

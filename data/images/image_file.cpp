@@ -109,11 +109,11 @@ ImageFile::ImageFile(std::filesystem::path path, Orientation orientation)
   const std::int64_t most = std::min(most_pixels, static_cast<std::int64_t>(bytes_.size()) * most_pixels_a_byte);
   TANDEM_CHECK(height_ > 0 && width_ > 0 && height_ <= most / width_, "the image ", path_.string(),
                " cannot be decoded: it announces ", width_, " x ", height_, " pixels in ", bytes_.size(),
-               " bytes, expected 1 to ", most, " of them: it is damaged or made to harm");
+               " bytes, expected 1 to ", most, " of them: it is damaged or malicious");
   const std::int64_t scans = bytes_.starts_with('\xff') ? count_scans(bytes_) : 1;
   const std::int64_t allowed = std::min(most_scans, most_scanned_pixels / (height_ * width_));
   TANDEM_CHECK(scans <= allowed, "the image ", path_.string(), " cannot be decoded: it has ", scans, " scans of ",
-               width_, " x ", height_, " pixels, at most ", allowed, " are decoded: it is made to harm");
+               width_, " x ", height_, " pixels, at most ", allowed, " are decoded: it is malicious");
   if (orientation == Orientation::upright) orientation_ = exif_orientation(bytes_);
   if (swaps_sides(orientation_)) std::swap(height_, width_);
 }

@@ -58,8 +58,8 @@ class ImageFile {
   Array read_stored(const ImageWindow& window) const;
 };
 
-// The bytes of a file. Error when the file can't be read, is no regular file, or is larger than 2 GiB. The Error begins
-// with `kind`, such as "the mask", and the name of the file.
+// The bytes of a file. Error when the file can't be read, is not a regular file, or is larger than 2 GiB. The Error
+// begins with `kind`, such as "the mask", and the name of the file.
 std::string read_whole_file(const std::filesystem::path& path, const std::string& kind);
 
 }  // namespace tandem::data

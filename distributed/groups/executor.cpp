@@ -50,7 +50,7 @@ std::string broken_text(const std::string& what, const std::string& failure) {
 std::string late_text(const GroupObservers& observers, const Members& members, const std::vector<int>& ranks,
                       const std::string& what, std::chrono::milliseconds timeout) {
   const auto where = observers.whereabouts(ranks);
-  return names_of(members, ranks) + " did not come within " + seconds_text(timeout) + " to " + what +
+  return names_of(members, ranks) + " did not reach " + what + " within " + seconds_text(timeout) +
          (where.empty() ? "" : ": " + where);
 }
 

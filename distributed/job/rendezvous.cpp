@@ -227,8 +227,8 @@ class Meeting {
 
   void check_time(const std::vector<int>& missing) const {
     TANDEM_CHECK(RunningTime::now() < deadline_, list(missing), " of ", size_, " ",
-                 missing.size() == 1 ? "has" : "have", " not come within ",
-                 std::chrono::duration<double>(timeout_).count(), " s to ", place_, ": see whether ",
+                 missing.size() == 1 ? "has" : "have", " not arrived within ",
+                 std::chrono::duration<double>(timeout_).count(), " s at ", place_, ": check whether ",
                  missing.size() == 1 ? "it was" : "they were", " started, with the same ", advice, refused_);
   }
 

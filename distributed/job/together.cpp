@@ -70,8 +70,8 @@ class Exchange {
         throw PeerError(name() + " has given no sign of life for " + seconds(group_.timeout()) +
                         ", while others wait for " + work.what);
       if (Clock::now() - start > work.longest)
-        throw PeerError(name() + " lives, but others have waited for " + work.what + " for " + seconds(work.longest) +
-                        ", the longest that this may take");
+        throw PeerError(name() + " is alive, but others have waited for " + work.what + " for " +
+                        seconds(work.longest) + ", the longest that this may take");
     }
   }
 

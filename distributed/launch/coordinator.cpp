@@ -67,7 +67,7 @@ void Coordinator::gather(Time now) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
       if (here[i - 1].silence > fresh || here[i].silence > fresh) return;
       return assignment_.fail(
-          name_of(here[i - 1]) + " and " + name_of(here[i]) + " are both the same node; each needs its own", 1);
+          name_of(here[i - 1]) + " and " + name_of(here[i]) + " have the same node rank; each needs its own", 1);
     }
   } else {
     // The node that serves the store comes first and gets rank 0: users look for rank 0's output on that host.
@@ -88,7 +88,7 @@ void Coordinator::gather(Time now) {
   std::string hosts;
   for (const auto& node : here) hosts += (hosts.empty() ? ": " : ", ") + node.host;
   assignment_.fail("waited " + seconds_text(options_.join_timeout) + ", but only " + std::to_string(count) + " of " +
-                       std::to_string(options_.min_nodes) + " nodes came" + hosts +
+                       std::to_string(options_.min_nodes) + " nodes arrived" + hosts +
                        (assignment_.reason.empty() ? "" : " (before that, " + assignment_.reason + ")"),
                    1);
 }
@@ -127,7 +127,7 @@ void Coordinator::note_trouble() {
           name_of(status) + (status.stopped_by ? " was stopped by " + signal_name(status.stopped_by) : " has left");
       if (status.stopped_by) trouble_code_ = 128 + status.stopped_by;
     } else if (!is_there(status)) {
-      trouble_ = name_of(status) + " has not been heard of for more than " + seconds_text(options_.silence_allowed);
+      trouble_ = name_of(status) + " has not been heard from for more than " + seconds_text(options_.silence_allowed);
     }
   }
 }

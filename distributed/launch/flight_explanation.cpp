@@ -161,11 +161,11 @@ std::string where_text(const Scene& scene, const Flight& flight) {
   if (!entry) {
     text = "it has taken part in no collective of the group";
   } else if (entry->state == State::done) {
-    text = fmt::format("it ended {} at {}", full_name(*entry), clock_text(flight.utc(entry->ended)));
+    text = fmt::format("it finished {} at {}", full_name(*entry), clock_text(flight.utc(entry->ended)));
     const auto* next = scene.entry(flight, track.begun + 1);
     text += next ? fmt::format(", and has {} in its queue", what(*next)) : ", and has called nothing since";
   } else {
-    text = fmt::format("it is in {} since {}", full_name(*entry), clock_text(flight.utc(entry->started)));
+    text = fmt::format("it has been in {} since {}", full_name(*entry), clock_text(flight.utc(entry->started)));
   }
   return text;
 }
@@ -213,7 +213,7 @@ std::string verdict(const Scene& scene) {
     });
     first = fmt::format("{} is behind in group '{}': {}", last->name(), scene.group, where_text(scene, *last));
     if (behind.size() > 1)
-      first += fmt::format("; {} have not come to number {} either", list_text([&] {
+      first += fmt::format("; {} have not reached number {} either", list_text([&] {
                              auto others = numbers(behind);
                              std::erase(others, last->rank());
                              return others;
@@ -221,13 +221,13 @@ std::string verdict(const Scene& scene) {
                            scene.front);
   } else if (!waiting.empty()) {
     first =
-        fmt::format("no rank is behind in group '{}': all that left a file came to number {}, and {} in it",
+        fmt::format("no rank is behind in group '{}': all that left a file reached number {}, and {} in it",
                     scene.group, scene.front, waiting.size() == 1 ? "one is" : std::to_string(waiting.size()) + " are");
   } else {
-    first = fmt::format("no rank is behind in group '{}': all ended number {}", scene.group, scene.front);
+    first = fmt::format("no rank is behind in group '{}': all finished number {}", scene.group, scene.front);
   }
   if (waiting.empty()) {
-    second = "nobody waits in a collective";
+    second = "no rank waits in a collective";
   } else {
     const auto* earliest = *std::min_element(waiting.begin(), waiting.end(), [&](const Flight* a, const Flight* b) {
       return a->utc(scene.entry(*a, scene.front)->started) < b->utc(scene.entry(*b, scene.front)->started);
@@ -245,11 +245,11 @@ std::string verdict(const Scene& scene) {
   std::int64_t latest = 0;
   for (const auto* flight : scene.ranks) latest = std::max(latest, last_life(*flight));
   auto third = fmt::format("rank {} {} at {}", silent->rank(),
-                           silent->header.has_left ? "left its job in order" : "gave its last sign of life",
+                           silent->header.has_left ? "left its job cleanly" : "gave its last sign of life",
                            clock_text(last_life(*silent)));
   // Signs of life come twice a second.
   const auto late = latest - last_life(*silent);
-  third += late > 1'500'000'000 ? fmt::format(", {} before the last of another rank", span_text(late))
+  third += late > 1'500'000'000 ? fmt::format(", {} before the last one of another rank", span_text(late))
                                 : ", as the others did";
   for (const auto* flight : scene.ranks) {
     const auto failure = text_of(flight->header.failure);
@@ -310,7 +310,7 @@ std::string timeline(const Scene& scene) {
 std::string explain_flight(const fs::path& given) {
   const auto folder = find_folder(given);
   std::string remarks;
-  if (folder != given) remarks += "the records are those of " + folder.string() + "\n";
+  if (folder != given) remarks += "reading the records in " + folder.string() + "\n";
   std::vector<Flight> flights;
   for (const auto& path : files_in(folder)) {
     try {
@@ -328,8 +328,8 @@ std::string explain_flight(const fs::path& given) {
   const int world_size = newest->header.world_size;
   std::erase_if(flights, [&](const Flight& flight) {
     if (text_of(flight.header.job) == job) return false;
-    remarks += fmt::format("the file of rank {} is of another attempt to run the job, begun at {}: left out\n",
-                           flight.rank(), clock_text(flight.header.made_utc));
+    remarks += fmt::format("the file of rank {} is from another attempt, which began at {}: left out\n", flight.rank(),
+                           clock_text(flight.header.made_utc));
     return true;
   });
   std::sort(flights.begin(), flights.end(), [](const Flight& a, const Flight& b) { return a.rank() < b.rank(); });
@@ -340,7 +340,7 @@ std::string explain_flight(const fs::path& given) {
       missing.push_back(r);
   }
   if (!missing.empty()) {
-    remarks += fmt::format("there is no file of {} of {} (on another host?): {} be the one that is behind\n",
+    remarks += fmt::format("there is no file for {} of {} (on another host?): {} be the one that is behind\n",
                            list_text(missing), world_size, missing.size() == 1 ? "it may" : "one of them may");
   }
   for (const auto& flight : flights) {
@@ -370,7 +370,7 @@ namespace tandem {
 void add_flight_explanation() {
   distributed::launch_questions().add(
       {"--explain", "FOLDER",
-       "says of a folder with flight records which rank is behind, and what the others wait for; starts nothing",
+       "read the flight records in FOLDER: say which rank is behind and what the others wait for; start nothing",
        [](const std::string& folder) { return distributed::explain_flight(folder); }});
 }
 

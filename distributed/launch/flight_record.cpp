@@ -73,12 +73,13 @@ std::string Flight::name() const { return fmt::format("rank {} ({}, pid {})", he
 
 Flight read_flight(const std::filesystem::path& path) {
   std::error_code error;
-  TANDEM_CHECK(std::filesystem::is_regular_file(path, error), "is no regular file");
+  TANDEM_CHECK(std::filesystem::is_regular_file(path, error), "is not a regular file");
   std::ifstream file(path, std::ios::binary);
   Flight flight;
   auto& header = flight.header;
   TANDEM_CHECK(file.read(reinterpret_cast<char*>(&header), sizeof header), "is too short for a flight record");
-  TANDEM_CHECK(std::memcmp(header.magic, FlightHeader::right_magic, sizeof header.magic) == 0, "is no flight record");
+  TANDEM_CHECK(std::memcmp(header.magic, FlightHeader::right_magic, sizeof header.magic) == 0,
+               "is not a flight record");
   TANDEM_CHECK(header.version == FlightHeader::right_version, "has version ", header.version,
                " of the format, this program reads version ", FlightHeader::right_version);
   TANDEM_CHECK(header.header_bytes == sizeof header && header.entry_bytes == sizeof(FlightEntry) &&
@@ -131,17 +132,17 @@ std::string align_clocks(std::vector<Flight>& flights) {
     for (auto& flight : flights) {
       if (flight.host() == host) flight.header.made_utc -= difference.middle();
     }
-    text +=
-        fmt::format("the clock of host {} is {} {} that of host {} (to within {}): its times are shown by the latter\n",
-                    host, span_text(std::abs(difference.middle())), difference.middle() > 0 ? "ahead of" : "behind",
-                    first, span_text((difference.most - difference.least + 1) / 2));
+    text += fmt::format(
+        "the clock of host {} is {} {} that of host {} (to within {}): its times are converted to the latter\n", host,
+        span_text(std::abs(difference.middle())), difference.middle() > 0 ? "ahead of" : "behind", first,
+        span_text((difference.most - difference.least + 1) / 2));
   }
   if (widest >= 0)
     text += fmt::format("the {}clocks of the hosts agree to within {}\n",
                         text.empty() && unknown.empty() ? "" : "other ", span_text(widest));
   if (!unknown.empty())
     text += "the clocks of " + unknown + " and " + first +
-            " are compared as they are: no collective that both ended tells how they differ\n";
+            " are compared as they are: no collective that both finished shows how they differ\n";
   return text;
 }
 

@@ -60,7 +60,7 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("--master-port", a.master_port,
                  "the port to meet at (default a free one on one host, 29500 on several)");
   app.add_option("--rdzv-id", a.options.run_id, "the run's name, the same on all hosts");
-  app.add_flag("--open-store", a.options.open_store, "let processes join that do not know the job's token (Python's)");
+  app.add_flag("--open-store", a.options.open_store, "let processes without the job's token join, such as Python's");
 
   app.option_defaults()->group("Output");
   app.add_option("--log-dir", a.options.log_dir, "folder for logs and error files (default a temporary one)");
@@ -76,15 +76,15 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.option_defaults()->group("Stopping");
   app.add_option(
       "--max-restarts", a.max_restarts,
-      "how often all ranks start again after a failure; not after exit code 2, a wrong command line (default 0)");
+      "how often all ranks may restart after a failure, except after exit code 2, a wrong command line (default 0)");
   app.add_option("--grace,--shutdown-timeout", a.grace, "seconds between SIGTERM and SIGKILL (default 5)");
 
-  app.option_defaults()->group("Accepted as torchrun's");
+  app.option_defaults()->group("Accepted for compatibility with torchrun");
   app.add_option("--start-method", a.accepted, "accepted: spawn, fork or forkserver")
       ->check(CLI::IsMember({"spawn", "fork", "forkserver"}));
   app.add_option("--local-addr", a.accepted, "accepted: ranks meet at the address of the store");
   app.add_flag("--no-python", a.accepted_flag, "accepted: programs are always run as they are");
-  app.add_flag("--use-env", a.accepted_flag, "accepted: always so");
+  app.add_flag("--use-env", a.accepted_flag, "accepted: always on");
   // These two make sense for Python programs only. They are declared so that understand() can say what to do instead.
   app.add_option("-m,--module", a.module)->group("");
   app.add_flag("--run-path", a.run_path)->group("");
@@ -222,7 +222,7 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   CLI::App app("Starts the processes of a training job on this host, and meets the launchers of its other hosts.");
   app.formatter(std::make_shared<Help>());
   app.allow_extras(false);
-  app.footer("Every option has a default from the environment, such as PET_NPROC_PER_NODE.");
+  app.footer("Every option can also be set in the environment, for example as PET_NPROC_PER_NODE.");
   app.set_version_flag("--version", [] { return version_text("tandemrun"); });
   app.get_help_ptr()->disable_flag_override();
   app.get_version_ptr()->disable_flag_override();

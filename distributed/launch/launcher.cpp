@@ -169,7 +169,7 @@ int Node::run() {
   const auto deadline = RunningTime::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   if (!out_.failure().empty()) {
-    say("what the ranks printed could not be written to standard output: " + out_.failure());
+    say("the ranks' output could not be written to standard output: " + out_.failure());
     if (code == 0) code = 1;
   }
   err_.flush(deadline);
@@ -322,7 +322,7 @@ void Node::copy_flight() {
   try {
     const auto folder = logs_.copy_flight();
     say(folder.empty() ? "the ranks have no flight records"
-                       : "what the ranks do is copied: tandemrun --explain " + folder.string());
+                       : "copied the flight records of the ranks: tandemrun --explain " + folder.string());
   } catch (const std::exception& error) {
     say(error.what());
   }
@@ -360,7 +360,7 @@ int Node::conclude(const JobAssignment& assignment) {
     const bool had_part = status_.generation >= 0;
     if (!had_part) {
       say("the job ran and ended without this node: all of its " + std::to_string(assignment.nodes.size()) +
-          " places were taken. Was this launcher started twice, or with the --node-rank of another?");
+          " places were taken. Was this launcher started twice, or with the --node-rank of another node?");
     }
     // With --nnodes MIN:MAX, a node beyond MIN may never be needed. That is no failure.
     return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
@@ -378,7 +378,7 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& program
   TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes, " to ",
                options.max_nodes, " nodes asked for, at least 1 is needed");
   TANDEM_CHECK(options.max_nodes == 1 || !rendezvous_of_many_nodes().entries().empty(), "launcher: ", options.max_nodes,
-               " nodes asked for, but this build starts jobs of one host alone");
+               " nodes asked for, but this build only starts jobs on one host");
   // If stdin, stdout or stderr is closed, the next file that is opened gets its number, and output would go to that
   // file.
   for (int fd = 0; fd < 3; ++fd) {

@@ -186,8 +186,8 @@ void ManyNodes::connect() {
     } catch (const CannotConnect& error) {
       TANDEM_CHECK(RunningTime::now() < deadline, "waited ",
                    std::chrono::duration<double>(options_.join_timeout).count(), " s for the node that serves ", name,
-                   " in vain: see whether tandemrun runs there, whether this is its address (--master-addr and "
-                   "--master-port, or --rdzv-endpoint), and whether a firewall lets this port through. The last try: ",
+                   " in vain: check whether tandemrun runs there, whether this is its address (--master-addr and "
+                   "--master-port, or --rdzv-endpoint), and whether a firewall blocks this port. The last attempt: ",
                    error.what());
     }
   }
@@ -220,7 +220,7 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   throw;  // the node that serves the store is there
 } catch (const Error& error) {
   detail::fail("lost the node that serves ", endpoint_name(options_.master_addr, options_.master_port),
-               ", without which the job cannot go on: ", error.what());
+               ", without which the job cannot continue: ", error.what());
 }
 
 bool ManyNodes::decide() {

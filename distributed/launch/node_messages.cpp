@@ -58,8 +58,8 @@ int whole(const json& value, int least = 0, int most = 1'000'000'000) {
   const bool is_whole = value.is_number_integer();
   const auto number = is_whole ? value.get<std::int64_t>() : 0;
   TANDEM_CHECK(is_whole && least <= number && number <= most,
-               value.dump(-1, ' ', false, json::error_handler_t::replace), " is no whole number from ", least, " to ",
-               most);
+               value.dump(-1, ' ', false, json::error_handler_t::replace), " is not a whole number from ", least,
+               " to ", most);
   return static_cast<int>(number);
 }
 
@@ -111,7 +111,7 @@ auto decode(const std::string& text, const char* what, Read&& read) {
     return read(json::parse(text));
   } catch (const std::exception& error) {
     throw ForeignText(std::string("launcher: the store holds a ") + what +
-                      " that is none of this version's: " + error.what());
+                      " that this version cannot read: " + error.what());
   }
 }
 

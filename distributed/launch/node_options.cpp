@@ -49,14 +49,14 @@ NodeOptions::NodeOptions(CLI::App& app) : app_(app) {
   app.add_option("--rdzv-conf", conf_,
                  "name=seconds,...: join_timeout (600), last_call_timeout (30), keep_alive_interval (5) times "
                  "keep_alive_max_attempt (3); is_host=0 or 1");
-  app.add_option("--monitor-interval", monitor_interval_, "seconds between looks at the other hosts (default 0.1)");
+  app.add_option("--monitor-interval", monitor_interval_, "seconds between checks of the other hosts (default 0.1)");
 }
 
 void NodeOptions::understand(LaunchOptions& options) const {
   parse_node_count(options);
   if (!endpoint_.empty()) {
     TANDEM_CHECK(!has_address() && options.master_port == 0, "--rdzv-endpoint ", endpoint_,
-                 ": says the same as --master-addr and --master-port, give only one of them");
+                 ": means the same as --master-addr and --master-port; give only one of them");
     parse_endpoint(options);
   }
   place(options);
@@ -91,7 +91,7 @@ void NodeOptions::place(LaunchOptions& options) const {
   const bool is_static = backend_ == "static";
   const int rank = parse_whole("--node-rank", rank_);
   if (options.max_nodes == 1) {
-    TANDEM_CHECK(rank == 0, "--node-rank ", rank, ": a job of one host has node 0 only");
+    TANDEM_CHECK(rank == 0, "--node-rank ", rank, ": a job of one host has only node 0");
     return;
   }
   TANDEM_CHECK(app_.count("--standalone") == 0, "--standalone --nnodes ", count_, ": a standalone job has one host");

@@ -97,7 +97,7 @@ std::string MemoryWatch::hint() const {
   const auto kills = memory_kills();
   if (!kills || !kills_before_) return "probably out of memory";
   const auto count = *kills - *kills_before_;
-  if (count <= 0) return "not for lack of memory (the kernel counts no such kill), so by somebody or a batch system";
+  if (count <= 0) return "not for lack of memory (the kernel counted no such kill), so by a user or a batch system";
   auto text = "probably out of memory (the kernel killed " + std::to_string(count) +
               (count == 1 ? " process" : " processes") + " for that";
   for (const auto& limits : process_limits().entries()) {

@@ -208,7 +208,7 @@ void WorkerGroup::kill_running() {
   constexpr auto patience = std::chrono::seconds(30);
   for (const auto& worker : workers_) {
     TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
-                 ") does not end, not even by SIGKILL; left behind");
+                 ") has not ended even after SIGKILL; it is left behind");
   }
   is_stopping_ = true;
   has_killed_ = true;
@@ -223,7 +223,7 @@ void WorkerGroup::act_on_time() {
   for (const auto& worker : workers_) {
     if (worker.is_running && !has_killed_)
       err_.add("tandemrun: rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
-               ") did not end within the grace time" + (is_stopped(worker.pid) ? ": somebody has stopped it" : "") +
+               ") did not end within the grace time" + (is_stopped(worker.pid) ? " because it is suspended" : "") +
                ", and is killed\n");
   }
   kill_running();

@@ -174,7 +174,7 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::
     reap_soon(pid);
     detail::fail("cannot run ", command.path, ": the system has not started it within ",
                  std::chrono::duration<double>(time).count(), " s (pid ", pid,
-                 "); does it, or the interpreter in its first line, lie on a file server that does not answer?");
+                 "); is it, or the interpreter in its first line, on a file server that does not respond?");
   }
   int reason = 0;
   ssize_t n;

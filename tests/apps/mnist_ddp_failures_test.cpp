@@ -80,7 +80,7 @@ TEST_F(MnistDdp, a_peer_that_never_comes_is_named_within_the_timeout) {
                                      {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_LT(outcome.seconds, 10);
-  expect_parts(outcome.err, {"[rank0]: ", "rank 1 of 2 has not come within 1 s"});
+  expect_parts(outcome.err, {"[rank0]: ", "rank 1 of 2 has not arrived within 1 s"});
 }
 
 TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {

@@ -176,7 +176,7 @@ TEST_F(TwoHosts, ALostNetworkEndsBothSides) {
   hosts_.cut();
   EXPECT_NE(first.finish(30s), 0);
   EXPECT_NE(second.finish(30s), 0);
-  expect_parts(first.err(), {"--node-rank 1) has not been heard of"});
+  expect_parts(first.err(), {"--node-rank 1) has not been heard from"});
   expect_parts(second.err(), {"lost the node that serves " + hosts_.address(0)});
 }
 

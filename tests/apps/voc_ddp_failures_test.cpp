@@ -1,4 +1,4 @@
-// Data and weights that are damaged or made to harm: voc_ddp says what and where, and no process waits for one that has
+// Data and weights that are damaged or malicious: voc_ddp says what and where, and no process waits for one that has
 // failed.
 #include <tandem/data/images/image_png.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
@@ -45,7 +45,7 @@ void cut(const fs::path& path) {
 }
 
 TEST_F(VocDdpFailures, damaged_samples) {
-  expect({"scene_a.jpg cannot be decoded", "--skip-bad leaves damaged samples out"},
+  expect({"scene_a.jpg cannot be decoded", "--skip-bad skips damaged samples"},
          [](const fs::path& year) { cut(year / "JPEGImages/scene_a.jpg"); });
   expect({"scene_a.png cannot be decoded"}, [](const fs::path& year) { cut(year / "SegmentationClass/scene_a.png"); });
   expect({"scene_a.png holds the label 21", "0 to 20 or 255"}, [](const fs::path& year) {
@@ -76,7 +76,7 @@ TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
       const auto outcome = train(
           processes, {"--data", path("data"), "--batch-size", "1", "--epochs", "0", "--predict", predictions.string()});
       EXPECT_EQ(outcome.code, 2) << predictions;
-      EXPECT_NE(outcome.err.find("that folder is a data set's"), std::string::npos) << outcome.err;
+      EXPECT_NE(outcome.err.find("that folder belongs to a data set"), std::string::npos) << outcome.err;
     }
     EXPECT_TRUE(read_bytes(mask) == truth);
     EXPECT_TRUE(fs::is_empty(folder / "elsewhere"));
@@ -101,7 +101,7 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
 // None of these begins a download.
 TEST_F(VocDdpFailures, a_wrong_folder_for_the_data) {
   fs::create_directories(folder / "up/VOCdevkit/VOC2012/JPEGImages");
-  for (const auto& [data, words] : {std::pair<std::string, std::string>{"tpyo", "there is no such folder: make it"},
+  for (const auto& [data, words] : {std::pair<std::string, std::string>{"tpyo", "there is no such folder: create it"},
                                     {"up/VOCdevkit", "give the folder that VOCdevkit is in, "},
                                     {"up/VOCdevkit/VOC2012", "give the folder that VOCdevkit is in, "},
                                     {"up/VOCdevkit/VOC2012/JPEGImages", "give the folder that VOCdevkit is in, "}}) {

@@ -127,7 +127,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   std::filesystem::copy(voc_sample, folder / "data", std::filesystem::copy_options::recursive);
   const std::string truth = testing::read_bytes(year + "SegmentationClass/scene_a.png");
   expect(2, "data/VOCdevkit/VOC2012/SegmentationClass", {year + "JPEGImages/scene_a.jpg"},
-         "that folder is a data set's");
+         "that folder belongs to a data set");
   EXPECT_TRUE(testing::read_bytes(year + "SegmentationClass/scene_a.png") == truth);
   expect(2, "x", {}, "IMAGE is required");
   expect(2, "x", {all[0], "--weights", "nonsense"}, "deeplabv3_resnet101_coco");
@@ -362,7 +362,7 @@ TEST_F(VocDdp, says_what_is_wrong) {
   expect(2, {"--dropout", "2"}, "--dropout 2");
   expect(2, {"--no-augmentation"}, "unknown");
   expect(2, {"--compare"}, "--compare: needs --predict DIR");
-  expect(2, {"--no-augment", "--max-scale", "1"}, "nothing is resized at random with --no-augment");
+  expect(2, {"--no-augment", "--max-scale", "1"}, "--no-augment turns random resizing off");
   std::filesystem::create_directories(folder / "deep/VOCdevkit/VOC2012");
   expect(2, {"--data", path("deep/VOCdevkit/")}, "give the folder that VOCdevkit is in");
   EXPECT_EQ(run(1, {"predict"}).code, 2);

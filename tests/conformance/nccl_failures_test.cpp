@@ -83,7 +83,7 @@ TEST(NcclGroup, a_peer_that_does_not_come_is_named_after_the_timeout) {
   });
   for (const int rank : {0, 2}) {
     EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
-    EXPECT_NE(texts[rank].find("did not come within 2.5 s to all_reduce 'last'"), std::string::npos) << texts[rank];
+    EXPECT_NE(texts[rank].find("did not reach all_reduce 'last' within 2.5 s"), std::string::npos) << texts[rank];
   }
 }
 

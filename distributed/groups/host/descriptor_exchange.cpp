@@ -177,7 +177,7 @@ class Exchange {
       std::vector<pollfd> waiting{{listener_.get(), POLLIN, 0}};
       for (const auto& caller : callers) waiting.push_back({caller.get(), POLLIN, 0});
       const bool in_time = poll_until(waiting.data(), waiting.size(), deadline_) && RunningTime::now() < deadline_;
-      TANDEM_CHECK(in_time, "shared memory: did not come to ", members_[rank_].name(),
+      TANDEM_CHECK(in_time, "shared memory: these ranks did not reach ", members_[rank_].name(),
                    " in time: ", names_of(members_, late));
       std::vector<FileDescriptor> silent;
       for (std::size_t i = 0; i < callers.size(); ++i) {

@@ -43,7 +43,7 @@ struct alignas(64) FlightHeader {
   std::uint32_t version, capacity, header_bytes, entry_bytes;
   std::int32_t rank, world_size;
   std::int32_t pid;
-  std::uint32_t has_left;  // 1: the rank has left its job in order
+  std::uint32_t has_left;  // 1: the rank has left its job cleanly
   std::int64_t made_utc;   // nanoseconds since 1970, at the same moment as made_steady
   std::int64_t made_steady;
   std::int64_t alive;   // the last sign of life, which comes twice a second; steady

@@ -1,4 +1,4 @@
-// .pth files that are damaged or made to harm: an Error each time, and never more memory or time than the file is
+// .pth files that are damaged or malicious: an Error each time, and never more memory or time than the file is
 // worth.
 #include <tandem/core/io/pth.h>
 
@@ -94,8 +94,8 @@ TEST(HostilePth, tensors_stay_inside_of_their_storages) {
   EXPECT_BAD(bad(0, {most, most}, {0, 0}), "does not fit");
   EXPECT_BAD(bad(0, {3}, {most}), "does not fit");
   EXPECT_BAD(bad(0, {std::int64_t{1} << 32, std::int64_t{1} << 32}, {0, 0}), "does not fit");
-  EXPECT_BAD(bad(0, {4}, {-1}), "no whole number from 0");
-  EXPECT_BAD(bad(0, {-4}, {1}), "no whole number from 0");
+  EXPECT_BAD(bad(0, {4}, {-1}), "not a whole number from 0");
+  EXPECT_BAD(bad(0, {-4}, {1}), "not a whole number from 0");
   EXPECT_BAD(bad(0, {2}, {1, 1}), "strides");
   EXPECT_BAD(bad(0, {1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}), "7 dimensions");
   EXPECT_BAD(bad(0, {std::int64_t{1} << 40}, {0}), "more elements than a file");
@@ -134,7 +134,7 @@ TEST(HostilePth, bombs) {
   for (int i = 0; i < 10000; ++i) pairs += "))\x86";
   pairs += "e\x85q\1" + global("collections", "OrderedDict") + "q\2";
   for (int i = 0; i < 10000; ++i) pairs += "h\2h\1R";
-  EXPECT_BAD(archive("\x80\x02" + pairs + "."), "made to harm");
+  EXPECT_BAD(archive("\x80\x02" + pairs + "."), "malicious");
   // A name that grows with every level.
   std::string names = tensor(storage(4), 0, {0}, {1}) + "q\1" + text(std::string(1000, 'n')) + "q\2";
   for (int i = 0; i < 20; ++i) names += "}h\2h\1sq\1";

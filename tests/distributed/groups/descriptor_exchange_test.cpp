@@ -207,7 +207,7 @@ TEST(DescriptorExchange, FilesThatNobodyWantsAreClosed) {
 TEST(DescriptorExchange, NamesTheRanksThatDoNotCome) {
   const auto outcome = exchange_with([](const std::string&) {}, false, seconds(1), 3);
   const std::string text = text_of(outcome.error);
-  EXPECT_NE(text.find("did not come to rank 0 (here, pid 1000) in time: rank 1 (here, pid 1001), "
+  EXPECT_NE(text.find("these ranks did not reach rank 0 (here, pid 1000) in time: rank 1 (here, pid 1001), "
                       "rank 2 (here, pid 1002)"),
             std::string::npos)
       << text;

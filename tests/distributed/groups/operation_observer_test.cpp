@@ -235,7 +235,7 @@ TEST_P(ObservedGroups, without_observers_errors_still_name_the_late_rank) {
         while (group->rank() == 1 && waits) std::this_thread::sleep_for(milliseconds(10));
         if (group->rank() == 1) return;
         testing::expect_parts(testing::error_of([&] { group->all_reduce(ops::ones({3}), ReduceOp::sum, "x")->wait(); }),
-                              {"rank 1 (", "did not come within 0.3 s to all_reduce 'x'"});
+                              {"rank 1 (", "did not reach all_reduce 'x' within 0.3 s"});
         waits = false;
       },
       milliseconds(300), GetParam(), {});

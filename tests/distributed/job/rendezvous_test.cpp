@@ -177,7 +177,7 @@ TEST(ConnectStore, MissingRanksAreNamed) {
   const int port = free_port();
   const auto errors = meet({environment_at(port, 0, 4), environment_at(port, 2, 4)}, 500ms,
                            [](const Environment&, Store&) { ADD_FAILURE() << "two ranks are missing"; });
-  expect_parts(errors[0], {"ranks 1, 3 of 4 have not come within 0.5 s"});
+  expect_parts(errors[0], {"ranks 1, 3 of 4 have not arrived within 0.5 s"});
   EXPECT_FALSE(errors[1].empty());
   auto lonely = environment_at(port, 0, 2);
   EXPECT_THROW(connect_store(lonely, 50ms), Error);
@@ -231,7 +231,7 @@ TEST(ConnectStore, ARankBeyondTheJobsSizeIsAnErrorAtOnce) {
   rank_2.join();
   expect_parts(errors[1], {"3 processes (WORLD_SIZE), and rank 0 that it has 2"});
   EXPECT_LT(taken, 30s);
-  expect_parts(errors[0], {"rank 1 of 2 has not come within 3 s to 127.0.0.1:" + std::to_string(port), "WORLD_SIZE",
+  expect_parts(errors[0], {"rank 1 of 2 has not arrived within 3 s at 127.0.0.1:" + std::to_string(port), "WORLD_SIZE",
                            "A rank 2 came that was told that the job has 3 processes"});
 }
 

@@ -233,7 +233,7 @@ TEST_F(CoordinatorTest, AWrongCommandLineIsNotStartedAgain) {
   all(State::ended);
   EXPECT_EQ(decide().action, Action::failed);
   EXPECT_EQ(decide().exit_code, 2);
-  EXPECT_EQ(decide().reason, "no restart: exit code 2 stands for a wrong command line");
+  EXPECT_EQ(decide().reason, "no restart: exit code 2 means a wrong command line");
 }
 
 TEST_F(CoordinatorTest, WithoutALostNodeElasticJobsGoOnIfEnoughAreLeft) {

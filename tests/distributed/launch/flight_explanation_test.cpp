@@ -71,7 +71,7 @@ TEST_F(FlightExplanation, names_the_rank_that_is_behind_and_what_the_others_wait
   record(0, 4, 5);
   record(1, 3, 0);
   record(2, 4, 5);
-  expect({"rank 1 (", "is behind in group 'gloo of ranks 0-2': it ended number 3, all_reduce 'gradient bucket 3'",
+  expect({"rank 1 (", "is behind in group 'gloo of ranks 0-2': it finished number 3, all_reduce 'gradient bucket 3'",
           "has called nothing since", "\nranks 0 and 2 waited in number 5, all_reduce 'gradient bucket 5'", "f32 (4)",
           "\nrank 1 ", "\nThe last collectives", "rank 0", ">", "in number 5 for", "rank 1", "rank 2"});
 }
@@ -80,7 +80,7 @@ TEST_F(FlightExplanation, a_full_ring_does_not_confuse_it) {
   record(0, 40, 41);
   record(1, 25, 26);  // none of its collectives is among those of the others
   record(2, 40, 41);
-  expect({"rank 1 (", "it is in number 26", "ranks 0 and 2 waited in number 41"});
+  expect({"rank 1 (", "it has been in number 26", "ranks 0 and 2 waited in number 41"});
 }
 
 TEST_F(FlightExplanation, says_which_operations_differ) {
@@ -93,9 +93,9 @@ TEST_F(FlightExplanation, says_which_operations_differ) {
 
 TEST_F(FlightExplanation, nobody_is_behind) {
   for (int r = 0; r < 3; ++r) record(r, 3, 0);
-  expect({"no rank is behind in group 'gloo of ranks 0-2': all ended number 3", "nobody waits"});
+  expect({"no rank is behind in group 'gloo of ranks 0-2': all finished number 3", "no rank waits"});
   for (int r = 0; r < 3; ++r) record(r, 3, 4);
-  expect({"no rank is behind", "came to number 4, and 3 are in it"});
+  expect({"no rank is behind", "reached number 4, and 3 are in it"});
 }
 
 TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
@@ -107,10 +107,10 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   record(2, 4, 5, "an older one");
   record(0, 4, 5);
   record(1, 3, 0);
-  expect({"rank 1 (", "is behind", "the file of rank 2 is of another attempt"});
+  expect({"rank 1 (", "is behind", "the file of rank 2 is from another attempt"});
   record(2, 4, 5);
   damage(2, 0, "?");
-  expect({"rank 1 (", "is behind", "rank-2 is no flight record", "there is no file of rank 2"});
+  expect({"rank 1 (", "is behind", "rank-2 is not a flight record", "there is no file of rank 2"});
   record(2, 4, 5);
   damage(2, 8, std::string("\7\0\0\0", 4));
   expect({"rank-2 has version 7 of the format"});
@@ -127,18 +127,18 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   expect({"rank 2 ended while it wrote 1 of its entries"});
   fs::remove(folder_ / "rank-2");
   ASSERT_EQ(mkfifo((folder_ / "rank-2").c_str(), 0600), 0);  // nobody writes to it
-  expect({"rank-2 is no regular file"});
+  expect({"rank-2 is not a regular file"});
 }
 
 TEST_F(FlightExplanation, brings_the_clocks_of_hosts_together) {
   for (int r = 0; r < 3; ++r) record(r, 4, 0);
   EXPECT_EQ(explain_flight(folder_.path()).find("clock"), std::string::npos);
   move_to_host(1, "far", milliseconds(-3));
-  expect({"nobody waits", "the clocks of the hosts agree to within 0.053 s\n"});
+  expect({"no rank waits", "the clocks of the hosts agree to within 0.053 s\n"});
   move_to_host(1, "far", milliseconds(5003));
   move_to_host(2, "late", std::chrono::hours(-2));
   const auto text = explain_flight(folder_.path());
-  expect(text, {"nobody waits", ", as the others did", "the clock of host far is 5.000 s ahead of that of host ",
+  expect(text, {"no rank waits", ", as the others did", "the clock of host far is 5.000 s ahead of that of host ",
                 "(to within 0.050 s)", "the clock of host late is 7200.000 s behind that of host "});
   // Everything took place within a second.
   expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", ", 0.4", " s in all"});
@@ -161,7 +161,7 @@ TEST_F(FlightExplanation, finds_the_newest_records_below_a_folder) {
     fs::copy(folder_ / "rank-0", logs / attempt / "flight/rank-0");
   }
   fs::last_write_time(logs / "attempt_0/flight/rank-0", fs::file_time_type::clock::now() - std::chrono::hours(1));
-  expect(explain_flight(logs.path()), {"rank 0", "the records are those of", "attempt_1"});
+  expect(explain_flight(logs.path()), {"rank 0", "reading the records in", "attempt_1"});
 }
 
 TEST_F(FlightExplanation, without_records_it_says_what_it_looked_for) {
@@ -198,7 +198,7 @@ TEST_F(FlightExplanation, real_groups_record_what_they_do) {
     });
   }
   for (auto& rank : ranks) rank.join();
-  expect({"rank 1 (", "is behind in group 'gloo of ranks 0-2': it ended number 1, all_reduce 'both'",
+  expect({"rank 1 (", "is behind in group 'gloo of ranks 0-2': it finished number 1, all_reduce 'both'",
           "ranks 0 and 2 waited in number 2, all_reduce 'the second' (all_reduce(sum) of f32 (9))",
           "rank 0 said: rank 1", "failed in number 2"});
 }

@@ -202,7 +202,7 @@ TEST_F(LauncherTest, SaysWhichRankDidNotEnd) {
   send(SIGTERM);
   EXPECT_EQ(finish(), 128 + SIGTERM);
   expect_parts(err(), {"tandemrun: rank 1 (pid " + std::to_string(processes[1]) +
-                       ") did not end within the grace time: somebody has stopped it, and is killed"});
+                       ") did not end within the grace time because it is suspended, and is killed"});
   EXPECT_EQ(err().find("rank 0 (pid"), std::string::npos) << err();
 }
 

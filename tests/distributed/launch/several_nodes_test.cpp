@@ -177,7 +177,7 @@ TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
   store->set("node/" + std::to_string(store->add("nodes", 1) - 1), "7 nonsense");
   for (const auto& node : {first.get(), second.get()}) {
     EXPECT_EQ(node->finish(10s), 1);
-    expect_parts(node->err(), {"the store holds a node's status that is none of this version's"});
+    expect_parts(node->err(), {"the store holds a node's status that this version cannot read"});
     EXPECT_EQ(node->err().find("lost the node"), std::string::npos) << node->err();
   }
 }
@@ -199,7 +199,7 @@ TEST_F(SeveralNodes, TheOthersGoOnWithoutALostNode) {
   second->send(SIGKILL);
   EXPECT_EQ(first->finish(20s), 0) << first->err();
   EXPECT_EQ(first->out(), "0/1 0/1 0/1\n");
-  expect_parts(first->err(), {"has not been heard of", "restart 1 of 1"});
+  expect_parts(first->err(), {"has not been heard from", "restart 1 of 1"});
 }
 
 TEST_F(SeveralNodes, ANodeThatComesLaterIsTakenIn) {
@@ -218,7 +218,7 @@ TEST_F(SeveralNodes, ANodeThatComesLaterIsTakenIn) {
 TEST_F(SeveralNodes, GivesUpWhenTooFewCome) {
   const auto first = start_static(0, "true", {"--rdzv-conf=join_timeout=0.5"});
   EXPECT_EQ(first->finish(10s), 1);
-  expect_parts(first->err(), {"waited 0.5 s", "only 1 of 2 nodes came"});
+  expect_parts(first->err(), {"waited 0.5 s", "only 1 of 2 nodes arrived"});
   const auto second = start_static(1, "true", {"--rdzv-conf=timeout=0.5"});
   EXPECT_EQ(second->finish(10s), 1);
   expect_parts(second->err(), {"127.0.0.1:" + port_});
