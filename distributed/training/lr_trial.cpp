@@ -28,9 +28,9 @@ LrTrial::LrTrial(const TrainingOptions& options, ProcessGroup& group, Distribute
       loss_of_(std::move(loss_of)),
       lrs_(update.lrs()),
       progress_(loader, Division{group.size(), loader.batch_size(), options.accumulate}, 1) {
-  TANDEM_CHECK(!lrs_.empty(), "find_lr: no optimizer is to make the steps: call use(optimizer) first");
+  TANDEM_CHECK(!lrs_.empty(), "find_lr: no optimizer is in use: call use(optimizer) first");
   TANDEM_CHECK(lrs_[0] > 0, "find_lr: the first parameter group has the learning rate ", lrs_[0],
-               ": give it one above 0, to which those of other groups are in proportion");
+               ": set it above 0; the rates of other groups keep their proportion to it");
   TANDEM_CHECK(loader.size() > 0, "find_lr: the loader has no batch");
 }
 
@@ -60,7 +60,7 @@ void LrTrial::show(TrainingLog& log) {
                        curve.lrs.front(), curve.lrs.back(), curve.is_complete ? "" : ", where the loss diverged",
                        file));
   log.line(curve.suggestion ? fmt::format("Suggested learning rate: {:.3g}", *curve.suggestion)
-                            : "Suggested learning rate: none, as the loss never fell");
+                            : "Suggested learning rate: none, because the loss never fell");
 }
 
 double LrTrial::step(double lr) {

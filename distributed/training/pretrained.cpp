@@ -26,8 +26,8 @@ data::Checksum checksum_of(const std::string& url) {
   std::smatch parts;
   const std::string file = file_name_of(url);
   TANDEM_CHECK(std::regex_match(file, parts, std::regex(R"(.*-([0-9a-f]{8,64})\.(pth|pt|safetensors))")),
-               "can't check what ", url,
-               " would give: the name of a file of weights must end in a hyphen, 8 or more digits of its "
+               "can't check a download from ", url,
+               ": the name of a file of weights must end in a hyphen, 8 or more digits of its "
                "SHA-256 and .pth or .safetensors. Download it by hand and give the file");
   return data::Checksum::sha256(parts[1]);
 }

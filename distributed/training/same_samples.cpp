@@ -33,8 +33,8 @@ void check_same_samples(ProcessGroup& group, const std::string& what, const std:
     if (!reason.empty()) reason = "; '" + others[i] + "' was left out here: " + reason;
     detail::fail("the processes do not have the same samples of ", what, ": rank ", group.rank(), " on host ",
                  host_name(), " has ", names.size(), ", rank 0 on host ", rank_0, " has ", others.size(),
-                 ". The first that differs is sample ", i, ": ", at(names), " and ", at(others), reason,
-                 ". Copy the files of the one host to the other");
+                 ". The first difference is at sample ", i, ": ", at(names), " and ", at(others), reason,
+                 ". Copy the files from one host to the other");
   });
 }
 

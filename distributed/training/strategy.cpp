@@ -48,7 +48,7 @@ Tensor Strategy::loss(const data::Batch& batch, const LossOf& loss_of) {
 void Strategy::require_no_replicas() const {
   if (options_.strategy == StrategyChoice::dp)
     throw UsageError("--strategy dp: " + options_.program() +
-                     " does not say how to make a replica of its model and how to compute its loss: docs/trainer.md");
+                     " does not define how to make a replica of its model and compute its loss: see docs/trainer.md");
 }
 
 std::string Strategy::text() const {

@@ -82,7 +82,7 @@ Trainer::Batches Trainer::batches(data::Loader& loader, Evaluate evaluate) {
   running_->job.strategy().require_no_replicas();
   if (!running_->job.options().find_lr.empty())
     throw UsageError("--find-lr: " + running_->job.options().program() +
-                     " writes its loop itself: it is for programs with Trainer::fit");
+                     " writes its own loop: the option works only with Trainer::fit");
   return {*running_, loader, std::move(evaluate)};
 }
 
@@ -108,7 +108,8 @@ void Trainer::Batches::Iterator::end_epoch() {
 }
 
 Trainer::Batches::Iterator& Trainer::Batches::Iterator::operator++() {
-  TANDEM_CHECK(!running_.waits_for_step, "Trainer: step(loss) must be called for each batch: this one had none");
+  TANDEM_CHECK(!running_.waits_for_step,
+               "Trainer: step(loss) must be called for each batch: it was not called for the last one");
   if (running_.leaves_epoch) end_epoch();
   else ++*batch_;
   find_batch();

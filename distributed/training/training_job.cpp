@@ -60,7 +60,7 @@ bool TrainingJob::ends_early() const {
 }
 
 void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
-  TANDEM_CHECK(!progress_, "Trainer: it has trained already: a second training needs a Trainer of its own");
+  TANDEM_CHECK(!progress_, "Trainer: it has trained already: a second training needs its own Trainer");
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
   loader_ = &loader;
   evaluation_.set(evaluate);
@@ -140,7 +140,7 @@ void TrainingJob::end_epoch() {
   log_.epoch(*progress_, total, metrics);
   if (const auto steps = update_.take_left_out(); steps > 0 && !std::isfinite(total))
     log_.note(
-        fmt::format("note: the total loss is not finite, because that of a batch is not; {} without finite "
+        fmt::format("note: the total loss is not finite, because the loss of a batch is not; {} without finite "
                     "gradients did not change the weights",
                     counted(steps, "step")));
   // The sums of a part of an epoch are smaller than those of a whole one, and would be the best ones.
@@ -166,8 +166,8 @@ bool TrainingJob::consider(const std::vector<Metric>& figures) {
 void TrainingJob::finish() {
   is_finished_ = true;
   if (time_is_up_)
-    log_.note(fmt::format("--max-time is over after {} in all{}", counted(progress_->position().step, "step"),
-                          options_.checkpoint.empty() ? "" : ": --resume goes on from there"));
+    log_.note(fmt::format("--max-time was reached after {} in all{}", counted(progress_->position().step, "step"),
+                          options_.checkpoint.empty() ? "" : ": --resume continues from there"));
   if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
   evaluation_.finish();
   profile_.finish();
@@ -228,13 +228,13 @@ void TrainingJob::resume() {
   folder_.check_kept(ranking);
   ranking.set_state(group_->broadcast_string(ranking.state_text(), 0, "the best evaluations"));
   if (const auto steps = ranking.others(); !steps.empty())
-    log_.note(fmt::format("note: what an earlier --keep-best chose is kept: the checkpoints after {} steps",
+    log_.note(fmt::format("note: checkpoints that an earlier --keep-best chose are kept: those after {} steps",
                           fmt::join(steps, ", ")));
   epoch_generator_ = saved->generator;
   resumed_generator_ = saved->generator_now;
   if (group_->rank() == 0) log_.go_on_from(progress_->position());
   const std::string why = nothing_left(options_, *saved, evaluation_);
-  if (!why.empty()) log_.note("nothing left to do " + why + " goes on");
+  if (!why.empty()) log_.note("nothing left to do " + why + " continues");
 }
 
 void TrainingJob::end_step() {
@@ -269,7 +269,7 @@ void TrainingJob::log_step() {
 
 void TrainingJob::stop_for(int signal, bool is_saved) {
   if (!is_saved) save();
-  log_.note(fmt::format("stopped by {} after {} in all: --resume goes on from there", signal_name(signal),
+  log_.note(fmt::format("stopped by {} after {} in all: --resume continues from there", signal_name(signal),
                         counted(progress_->position().step, "step")));
   throw StoppedBySignal(signal);
 }

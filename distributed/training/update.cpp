@@ -18,13 +18,13 @@ constexpr double least_scale = 1e-4;
 
 void Update::use(optim::Optimizer& optimizer, MakeSchedule schedule, Counts counts) {
   for (const auto& used : optimizers_)
-    TANDEM_CHECK(used.optimizer != &optimizer, "Trainer::use: this optimizer is used already");
+    TANDEM_CHECK(used.optimizer != &optimizer, "Trainer::use: this optimizer is already in use");
   optimizers_.push_back({&optimizer, std::move(schedule), counts, nullptr});
   for (const Tensor& parameter : optimizer.parameters()) parameters_.push_back(parameter);
 }
 
 void Update::begin(const Progress& progress, std::int64_t epochs) {
-  TANDEM_CHECK(!optimizers_.empty(), "Trainer: no optimizer is to make the steps: call use(optimizer) first");
+  TANDEM_CHECK(!optimizers_.empty(), "Trainer: no optimizer is in use: call use(optimizer) first");
   for (auto& used : optimizers_) {
     check_.guard(*used.optimizer);
     if (!used.make_schedule) continue;

@@ -192,7 +192,7 @@ TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
                       path("data") + " --epochs 40 --metrics " + pipe + " --save " + net;
   const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(outcome.code, 1);
-  expect_parts(outcome.err, {"can't write the metrics file " + pipe, "the training goes on without it"});
+  expect_parts(outcome.err, {"can't write the metrics file " + pipe, "the training continues without it"});
   EXPECT_TRUE(fs::exists(net));
 }
 
@@ -205,7 +205,7 @@ TEST_F(MnistDdp, a_full_disk_for_the_trace_costs_no_model) {
     const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
     EXPECT_EQ(outcome.code, 1);
     expect_parts(outcome.err, {"the profile " + path("trace.json") + " holds only what came before this error",
-                               "the training goes on without it"});
+                               "the training continues without it"});
     expect_parts(outcome.out, {"Epoch 20/20"});
     EXPECT_TRUE(fs::exists(net)) << outcome.err;
     fs::remove(net);

@@ -141,7 +141,7 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
   EXPECT_EQ(second.code, 0) << second.err;
   expect_parts(second.err, {"warning: the checkpoint", "checkpoint-0002-00000008.safetensors is damaged",
                             "resumed from " + path("c/checkpoint-0001-00000004.safetensors"),
-                            "number of processes of 1, going on with 2"});
+                            "number of processes of 1, continuing with 2"});
 
   // In the middle of an epoch another seed would be another order of the samples.
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
@@ -154,13 +154,13 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
 // 330 images: the first step takes 100 of them. What is left of the epoch has as many steps as its 230 images need.
 TEST_F(MnistDdp, goes_on_in_the_middle_of_an_epoch_with_other_ranks_and_batches) {
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
-  const std::string anew = ": the samples that are left are dealt anew, and the bits differ";
+  const std::string anew = ": the remaining samples are redistributed, and the bits will differ";
   for (const auto& [processes, more, part, first, second] :
        {std::tuple<int, std::vector<std::string>, std::string, int, int>{
-            2, {}, "number of processes of 1, going on with 2", 1 + 2, 1 + 2 + 2},
-        {1, {"--batch-size", "50"}, "--batch-size of 100, going on with 50", 1 + 5, 1 + 5 + 7},
-        {1, {"--accumulate", "2"}, "--accumulate of 1, going on with 2", 1 + 2, 1 + 2 + 2},
-        {3, {"--batch-size", "20"}, "number of processes of 1, going on with 3", 1 + 4, 1 + 4 + 6}}) {
+            2, {}, "number of processes of 1, continuing with 2", 1 + 2, 1 + 2 + 2},
+        {1, {"--batch-size", "50"}, "--batch-size of 100, continuing with 50", 1 + 5, 1 + 5 + 7},
+        {1, {"--accumulate", "2"}, "--accumulate of 1, continuing with 2", 1 + 2, 1 + 2 + 2},
+        {3, {"--batch-size", "20"}, "number of processes of 1, continuing with 3", 1 + 4, 1 + 4 + 6}}) {
     const auto name = path("c" + std::to_string(processes) + (more.empty() ? "" : more[0]));
     fs::copy(folder / "m", name);
     auto arguments = with_data({"--epochs", "2", "--checkpoint", name, "--resume", "--metrics", path("lines")});
@@ -186,9 +186,9 @@ TEST_F(MnistDdp, resume_says_which_options_have_changed) {
   ASSERT_EQ(run({"--lr", "0.1", "--unused", "zero", "--max-steps", "4", "--workers", "1"}).code, 0);
   const auto outcome = run({"--lr", "0.05", "--weight-decay", "1e-4", "--resume"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  expect_parts(outcome.err, {"note: the checkpoint was written with --lr 0.1, going on with --lr 0.05",
-                             "note: the checkpoint was written with --unused zero, going on without --unused",
-                             "note: the checkpoint was written without --weight-decay, going on with --weight-decay "
+  expect_parts(outcome.err, {"note: the checkpoint was written with --lr 0.1, continuing with --lr 0.05",
+                             "note: the checkpoint was written with --unused zero, continuing without --unused",
+                             "note: the checkpoint was written without --weight-decay, continuing with --weight-decay "
                              "1e-4"});
   EXPECT_EQ(outcome.err.find("--workers 1"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("--epochs"), std::string::npos) << outcome.err;
@@ -236,7 +236,7 @@ TEST_F(MnistDdp, a_full_disk_of_the_metrics_ends_no_training) {
                                                              net, "--log-every", "1", "--metrics", "/dev/full"}));
     EXPECT_EQ(outcome.code, 1);
     expect_parts(outcome.err, {"error: can't write the metrics file /dev/full: ", "No space left on device",
-                               "the training goes on without it, and ends with this error", "saved the model to"});
+                               "the training continues without it, and ends with this error", "saved the model to"});
     EXPECT_TRUE(fs::exists(net));
     EXPECT_FALSE(fs::is_empty(checkpoints));
   }
@@ -254,7 +254,7 @@ TEST_F(MnistDdp, ranks_with_different_options_are_an_error) {
   };
   for (const auto& [more, has] :
        {std::pair<std::string, std::string>{"--lr 0.5", "rank 1 has --lr 0.5; rank 0 has --lr 0.1"},
-        {"--seed 9", "rank 1 has --seed 9; rank 0 has nothing of that"},
+        {"--seed 9", "rank 1 has --seed 9; rank 0 has none of these"},
         {"--batch-size 40", "rank 1 has --batch-size 40"},
         {"--dtype bf16", "rank 1 has --dtype bf16"}}) {
     const auto outcome = run(more);
@@ -381,7 +381,7 @@ TEST_F(MnistDdp, another_number_of_images_is_noticed_on_resume) {
   EXPECT_EQ(run_mnist_ddp(1, with_data({"--checkpoint", path("end"), "--epochs", "1"})).code, 0);
   const auto at_the_end = resumed("few", "end");
   EXPECT_EQ(at_the_end.code, 0) << at_the_end.err;
-  expect_parts(at_the_end.err, {"number of samples of 330, going on with 110"});
+  expect_parts(at_the_end.err, {"number of samples of 330, continuing with 110"});
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
     EXPECT_EQ(running.finish(std::chrono::seconds(20)), code) << running.err();
     const int step = newest_step(name);
     expect_parts(running.err(),
-                 {"stopped by SIG", " after " + std::to_string(step) + " steps in all: --resume goes on"});
+                 {"stopped by SIG", " after " + std::to_string(step) + " steps in all: --resume continues"});
 
     const auto last = std::to_string(step + 3);
     const auto rest = run_mnist_ddp(
@@ -137,7 +137,7 @@ TEST_F(MnistDdpSignals, MaxTimeEndsWithACheckpointAndTheModel) {
   }
   const auto without = run_mnist_ddp(1, with_data({"--epochs", "1000000", "--max-time", "1s"}));
   EXPECT_EQ(without.code, 0);
-  expect_parts(without.err, {"--max-time is over after ", " steps in all\n"});
+  expect_parts(without.err, {"--max-time was reached after ", " steps in all\n"});
   const auto wrong = run_mnist_ddp(1, with_data({"--max-time", "5 years"}));
   EXPECT_EQ(wrong.code, 2);
   expect_parts(wrong.err, {"--max-time 5 years: expected a duration such as 90s, 90m or 2h"});

@@ -80,27 +80,27 @@ TEST_F(Resume, with_other_ranks_leaves_out_what_is_bound_to_them_and_says_so) {
   train(3, with({"1"}));
   for (const int ranks : {2, 4}) {
     const auto outcome = train(ranks, with({std::to_string(ranks), "--resume"}));
-    expect_parts(outcome.err, {"number of processes of", "going on with " + std::to_string(ranks), "note: left out",
-                               "the order of the gradients in the buckets", "what the communication hook keeps",
-                               "the random numbers of each rank's own"});
+    expect_parts(outcome.err, {"number of processes of", "continuing with " + std::to_string(ranks), "note: left out",
+                               "the order of the gradients in the buckets", "the state of the communication hook",
+                               "each rank's own random numbers"});
   }
   // Without these, nothing is said of them.
   train(2, {"--checkpoint", path("plain"), "--epochs", "1"});
   const auto outcome = train(1, {"--checkpoint", path("plain"), "--epochs", "2", "--resume"});
-  expect_parts(outcome.err, {"left out, as it is for 2 processes: the order of the gradients in the buckets"});
+  expect_parts(outcome.err, {"left out, because it is for 2 processes: the order of the gradients in the buckets"});
   EXPECT_EQ(outcome.err.find("communication hook"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Resume, without_the_hook_of_before_says_so) {
   train(2, {"--checkpoint", path("checkpoints"), "--epochs", "1", "--compress", "powersgd"});
   const auto outcome = train(2, {"--checkpoint", path("checkpoints"), "--epochs", "2", "--resume"});
-  expect_parts(outcome.err, {"left out, as this run has no such hook: what the communication hook keeps"});
+  expect_parts(outcome.err, {"left out, because this run has no such hook: the state of the communication hook"});
 }
 
 // The weights that PowerSGD compresses take 197 KiB, which every rank keeps once more.
 TEST_F(Resume, says_how_large_the_part_of_the_ranks_is) {
   const auto outcome = train(6, {"--checkpoint", path("checkpoints"), "--max-steps", "3", "--compress", "powersgd"});
-  expect_parts(outcome.err, {"saved a checkpoint at step 3: 1.", " MiB of it are of single ranks", "6 processes"});
+  expect_parts(outcome.err, {"saved a checkpoint at step 3: 1.", " MiB of it belong to single ranks", "6 processes"});
 }
 
 // A limit on the size of files stands for the full disk: rank 0 fails while it takes what the other ranks have.

@@ -42,7 +42,7 @@ TEST(ThreeWays, AKilledJobGoesOnWithAnyNumberOfProcesses) {
     const auto outcome =
         run_process(job(processes, checkpoints, {"--resume", "--patience", patience}), {{"OMP_NUM_THREADS", "1"}});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    expect_parts(outcome.err, {"going on with " + std::to_string(processes), "resumed from " + checkpoints,
+    expect_parts(outcome.err, {"continuing with " + std::to_string(processes), "resumed from " + checkpoints,
                                " done, " + std::to_string(before) + " steps in all",
                                std::string(patience) + " evaluations without a better max:accuracy"});
     EXPECT_GT(newest(), before);

@@ -157,7 +157,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
     TrainingState read;
     read_metadata(metadata, read);
   } catch (const Error& error) {
-    throw Error("save_checkpoint: nobody could read this checkpoint: " + std::string(error.what()));
+    throw Error("save_checkpoint: this checkpoint could not be read again: " + std::string(error.what()));
   }
   const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
   write_safetensors(written, arrays_of(state), metadata, Checksums::crc32, expected,
@@ -187,7 +187,7 @@ std::string link_best_checkpoint(const fs::path& folder, std::int64_t step) {
   const auto there = fs::symlink_status(link, error);
   if (fs::is_symlink(there) && !fs::exists(link, error)) fs::remove(link, error);
   if (step < 0) return "";
-  if (fs::exists(there) && !fs::is_symlink(there)) return link.string() + " is a file of another origin";
+  if (fs::exists(there) && !fs::is_symlink(there)) return link.string() + " is a file that Tandem did not write";
   const auto path = checkpoint_of(folder, step);
   if (!path) return "there is no checkpoint of step " + std::to_string(step);
   if (fs::read_symlink(link, error) == path->filename()) return "";
@@ -206,7 +206,7 @@ TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted 
   };
   auto file = read_safetensors(path, wanted, of_others);
   read_metadata(file.metadata, state);
-  TANDEM_CHECK(file.has_checksums, "it has no checksums, so that damage to its numbers would not be found");
+  TANDEM_CHECK(file.has_checksums, "it has no checksums, so damage to its numbers would go unnoticed");
   for (auto& [name, array] : file.arrays) {
     if (name.compare(0, model_prefix.size(), model_prefix) == 0) {
       state.model.push_back({name.substr(model_prefix.size()), std::move(array)});
@@ -219,7 +219,7 @@ TrainingState read_checkpoint(const fs::path& path, std::int64_t rank, Unwanted 
     } else if (const auto of = parse_rank_name(name)) {
       state.of_rank.push_back({of->second, std::move(array)});
     } else {
-      detail::fail("it has a tensor \"", name, "\" that belongs to nothing that this program knows");
+      detail::fail("it has a tensor \"", name, "\" that this program does not know");
     }
   }
   return state;
@@ -236,8 +236,8 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
       std::error_code ignored;
       if (!fs::exists(fs::symlink_status(path, ignored)))
         continue;  // the job that writes into this folder has removed it meanwhile
-      detail::fail("the newest checkpoint can't be read, though it may be whole: ", path.string(), ": ", error.what(),
-                   "; to go on from an older one, move it out of the folder");
+      detail::fail("the newest checkpoint can't be read, though it may be intact: ", path.string(), ": ", error.what(),
+                   "; to continue from an older one, move it out of the folder");
     } catch (const Error& error) {
       report("warning: the checkpoint " + path.string() + " is damaged and left out: " + error.what());
       continue;

@@ -24,7 +24,7 @@ void CheckpointFolder::open() {
   // A program that only evaluates writes no checkpoint, so it may look at those of a running job.
   if (options_.epochs > 0) lock_.emplace(options_.checkpoint);
   TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
-               " holds the checkpoints of an earlier run: give --resume to go on from them, or another "
+               " holds the checkpoints of an earlier run: give --resume to continue from them, or another "
                "--checkpoint folder to start afresh");
 }
 
@@ -64,11 +64,12 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
   const auto compare = [&](const char* what, auto before, auto then, bool must_be_same) {
     if (before == then) return;
     TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with a ", what,
-                 " of ", before, ", this is ", then, ": go on with the same, or from the end of an epoch");
-    note_(fmt::format("note: the checkpoint was written with a {} of {}, going on with {}{}", what, before, then,
-                      is_mid_epoch ? ": the samples that are left are dealt anew, and the bits differ from those of an "
-                                     "undisturbed run"
-                                   : ""));
+                 " of ", before, ", this is ", then, ": continue with the same, or from the end of an epoch");
+    note_(fmt::format(
+        "note: the checkpoint was written with a {} of {}, continuing with {}{}", what, before, then,
+        is_mid_epoch
+            ? ": the remaining samples are redistributed, and the bits will differ from those of an uninterrupted run"
+            : ""));
   };
   compare("--seed", saved.seed, now.seed, true);
   compare("number of samples", saved.dataset_size, now.dataset_size, true);
@@ -90,7 +91,7 @@ void CheckpointFolder::check_kept(Ranking& ranking) {
       proven_.insert(*path);
     } catch (const Error& error) {
       if (has_place)
-        note_(fmt::format("warning: the checkpoint after {}, one of the best by {}, counts no more: {}",
+        note_(fmt::format("warning: the checkpoint after {}, one of the best by {}, no longer counts: {}",
                           counted(step, "step"), ranking.wanted(), error.what()));
       ranking.lose(step, dynamic_cast<const UnreadableFile*>(&error) != nullptr);
     }
@@ -117,15 +118,15 @@ void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks, std::in
   link_best(best_step);
   const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
   if (mebibytes >= 1)
-    note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it are of single ranks, for going on with {}",
+    note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it belong to single ranks, for a resume with {}",
                       state.step, mebibytes, counted(group_.size(), "process", "es")));
 }
 
 void CheckpointFolder::link_best(std::int64_t step) {
   const std::string why_not = link_best_checkpoint(options_.checkpoint, step);
   if (!why_not.empty() && !std::exchange(has_said_why_not_, true))
-    note_(fmt::format("note: {} has no best.safetensors that leads to the best checkpoint: {}", options_.checkpoint,
-                      why_not));
+    note_(
+        fmt::format("note: {} has no link best.safetensors to the best checkpoint: {}", options_.checkpoint, why_not));
 }
 
 }  // namespace tandem::distributed

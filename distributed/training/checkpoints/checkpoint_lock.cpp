@@ -192,9 +192,9 @@ void CheckpointLock::take_by_age() {
 void CheckpointLock::refuse_or_take_over(const std::string& found) {
   const auto other = LockOwner::parse(found);
   if (other && owner_.restarts_run_of(*other)) return;
-  detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
-               other ? other->name() : "a process that has not said its name",
-               ". Wait for its end, or give another --checkpoint folder. If that job is gone, remove ", path_.string());
+  detail::fail(
+      "another job writes checkpoints into ", folder_.string(), ": ", other ? other->name() : "an unknown process",
+      ". Wait until it ends, or give another --checkpoint folder. If that job is gone, remove ", path_.string());
 }
 
 void CheckpointLock::check() const {

@@ -47,7 +47,7 @@ void JobState::add(optim::Optimizer& optimizer) {
 
 void JobState::keep(Kept kept) {
   TANDEM_CHECK(!kept.name.empty() && kept.name.find('/') == std::string::npos, "keep: \"", kept.name,
-               "\" can't be the name of what a checkpoint keeps: expected a text without a slash");
+               "\" is not a valid name: expected text without a slash");
   for (const auto& other : kept_)
     TANDEM_CHECK(other.name != kept.name, "keep: there is a \"", kept.name, "\" already: give another name");
   kept_.push_back(std::move(kept));
@@ -58,7 +58,7 @@ void JobState::require_finite() const {
     const DetectAnomaly detect({.infinities = infinities});
     for (const auto& [name, tensor] : tensors) {
       const auto found = autograd::anomaly_in(tensor.value());
-      TANDEM_CHECK(found.empty(), "nothing is written, because of ", name, " in the model: ", found);
+      TANDEM_CHECK(found.empty(), "no checkpoint is written, because of ", name, " in the model: ", found);
     }
   };
   check(ddp_.model().parameters(), true);
@@ -123,11 +123,13 @@ void JobState::restore_kept(const std::vector<NamedArray>& arrays,
   auto left = arrays;
   for (const auto& kept : kept_) {
     const auto mine = take(left, kept.name + "/");
-    if (mine.empty()) note("note: the checkpoint has nothing of \"" + kept.name + "\", which begins anew");
+    if (mine.empty())
+      note("note: the checkpoint has no state of \"" + kept.name + "\", which starts from the beginning");
     else kept.load_state_dict(mine);
   }
   if (!left.empty())
-    note("note: left out, as this run has no such object: \"" + left[0].name.substr(0, left[0].name.find('/')) + "\"");
+    note("note: left out, because this run has no such object: \"" + left[0].name.substr(0, left[0].name.find('/')) +
+         "\"");
 }
 
 // What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.
@@ -137,11 +139,11 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
     std::string left_out;
     const auto leave_out = [&](const std::string& what) { left_out += (left_out.empty() ? "" : ", ") + what; };
     if (!state.ddp.empty()) leave_out("the order of the gradients in the buckets");
-    if (!hook.empty()) leave_out("what the communication hook keeps");
-    if (state.has_own_random_numbers) leave_out("the random numbers of each rank's own, which begin anew");
+    if (!hook.empty()) leave_out("the state of the communication hook");
+    if (state.has_own_random_numbers) leave_out("each rank's own random numbers, which start again");
     else default_generator().set_state(state.generator);
     if (!left_out.empty())
-      note("note: left out, as it is for " + counted(state.world_size, "process", "es") + ": " + left_out);
+      note("note: left out, because it is for " + counted(state.world_size, "process", "es") + ": " + left_out);
     return;
   }
   try {
@@ -151,7 +153,7 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
   }
   auto* const stateful = ddp_.communication_hook().stateful();
   if (!hook.empty() && !stateful)
-    note("note: left out, as this run has no such hook: what the communication hook keeps");
+    note("note: left out, because this run has no such hook: the state of the communication hook");
   if (!hook.empty() && stateful) stateful->load_state_dict(hook);
   for (const auto& [name, array] : state.of_rank) {
     if (name == "generator") state.generator = text_of(array);

@@ -59,7 +59,7 @@ void MetricsFile::open(const std::string& path) {
   // O_NONBLOCK, and fails then. It is closed after the stream is open, so that a reader of the pipe sees no end.
   const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
   TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
-               errno == ENXIO ? "it is a pipe that nobody reads; start its reader first" : explain_file_error(errno));
+               errno == ENXIO ? "it is a pipe without a reader; start the reader first" : explain_file_error(errno));
   file_.open(path, std::ios::app);
   ::close(probe);
   TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");

@@ -19,14 +19,14 @@ T take(std::istringstream& words, Convert convert) {
   char* end = nullptr;
   words >> word;
   const auto value = convert(word.c_str(), &end);
-  TANDEM_CHECK(!word.empty() && *end == '\0', "\"", words.str(), "\" is no state of --keep-best");
+  TANDEM_CHECK(!word.empty() && *end == '\0', "\"", words.str(), "\" is not a state of --keep-best");
   return static_cast<T>(value);
 }
 
 std::int64_t take_count(std::istringstream& words, std::int64_t least) {
   const auto count =
       take<std::int64_t>(words, [](const char* text, char** end) { return std::strtoll(text, end, 10); });
-  TANDEM_CHECK(count >= least, "\"", words.str(), "\" is no state of --keep-best");
+  TANDEM_CHECK(count >= least, "\"", words.str(), "\" is not a state of --keep-best");
   return count;
 }
 
@@ -55,7 +55,7 @@ void Ranking::check(const std::vector<Metric>& figures) const {
   std::string names;
   for (const auto& metric : figures)
     if (std::holds_alternative<double>(metric.value)) names += (names.empty() ? "" : ", ") + metric.name;
-  throw UsageError("--keep-best " + wanted_ + ": no figure has that name; there are " + names);
+  throw UsageError("--keep-best " + wanted_ + ": no metric has that name; there are " + names);
 }
 
 bool Ranking::consider(const std::vector<Metric>& figures, std::int64_t step) {
@@ -134,7 +134,7 @@ void Ranking::go_on(const std::string& wanted, const std::string& state_text, co
 }
 
 std::string Ranking::text() const {
-  if (places_.empty()) return "none, as no value was finite";
+  if (places_.empty()) return "none, because no value was finite";
   return shown({{name_, places_[0].value, kind_}}) + " after " + counted(best_step(), "step");
 }
 

@@ -10,7 +10,7 @@ bool SideOutput::write(const std::function<void()>& write) {
     return true;
   } catch (const Error& error) {
     failure_ = error.what();
-    say_("error: " + failure_ + "; the training goes on without it, and ends with this error");
+    say_("error: " + failure_ + "; the training continues without it, and ends with this error");
     return false;
   }
 }

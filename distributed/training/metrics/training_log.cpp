@@ -48,7 +48,7 @@ void TrainingLog::begin_epoch(std::int64_t begin) {
   epoch_begin_ = line_begin_ = begin;
   epoch_seconds_ = 0;
   // A sign of life: the first step may take long.
-  if (console_.wants_progress()) console_.progress({"the first step runs"});
+  if (console_.wants_progress()) console_.progress({"the first step is running"});
 }
 
 void TrainingLog::end_batch() { epoch_seconds_ = seconds_between(epoch_start_, Clock::now()); }
@@ -104,8 +104,8 @@ void TrainingLog::check_names(const std::vector<Metric>& metrics) {
   std::set<std::string> names = {"kind",          "epoch",      "step",      "total_loss", "images_per_second",
                                  "epoch_seconds", "world_size", "batch_size"};
   for (const auto& metric : metrics)
-    TANDEM_CHECK(names.insert(metric.name).second, "there is a figure \"", metric.name,
-                 "\" already: give this one another name");
+    TANDEM_CHECK(names.insert(metric.name).second, "there is already a metric \"", metric.name,
+                 "\": give this one another name");
 }
 
 void TrainingLog::epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics) {

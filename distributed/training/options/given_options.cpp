@@ -36,7 +36,7 @@ void check_same_on_all_ranks(const GivenOptions& given, ProcessGroup& group) {
       std::istringstream stream(text);
       for (std::string line; std::getline(stream, line);)
         if (('\n' + other).find('\n' + line + '\n') == std::string::npos) lines += (lines.empty() ? "" : ", ") + line;
-      return lines.empty() ? "nothing of that" : lines;
+      return lines.empty() ? "none of these" : lines;
     };
     throw UsageError("the ranks were given different options: rank " + std::to_string(rank) + " has " +
                      lines_not_in(all[rank], all[0]) + "; rank 0 has " + lines_not_in(all[0], all[rank]));
@@ -61,7 +61,7 @@ std::vector<std::string> changes_since(const std::string& earlier, const GivenOp
     const auto words = [&](const std::string* value) {
       return value ? "with " + name + " " + *value : "without " + name;
     };
-    changes.push_back("the checkpoint was written " + words(then) + ", going on " + words(now));
+    changes.push_back("the checkpoint was written " + words(then) + ", continuing " + words(now));
   };
   for (const auto& [name, value] : before) {
     const auto now = after.find(name);

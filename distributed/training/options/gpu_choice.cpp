@@ -20,7 +20,7 @@ Device find_gpu(const Environment& environment, bool is_auto) {
   const bool may_be_own = count == 1 && (!is_auto || std::getenv("CUDA_VISIBLE_DEVICES"));
   TANDEM_CHECK(count == 0 || may_be_own || environment.local_world_size <= count, "this host has ",
                environment.local_world_size, " processes and ", count, count == 1 ? " GPU" : " GPUs",
-               ": start at most one process for each");
+               ": start at most one process for each GPU");
   const Device device = Device::cuda(gpu_of(environment, count));
   backend(device);
   return device;

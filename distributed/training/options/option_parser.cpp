@@ -124,7 +124,7 @@ template void OptionParser::number(const std::string&, const std::string&, std::
 void OptionParser::text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
                         const std::string& help) {
   option(group, name, type, help, [&value, name](const std::string& given) {
-    if (given.empty()) throw UsageError(name + ": expected a text that is not empty");
+    if (given.empty()) throw UsageError(name + ": expected a non-empty text");
     value = given;
   });
 }
@@ -170,7 +170,7 @@ std::string OptionParser::parse(int argc, const char* const* argv) {
     const std::string text = error.what();
     const bool is_flag = text.find("flag override") != std::string::npos;
     const std::string name = text.substr(0, text.find_first_of(": "));
-    throw UsageError(is_flag ? "--" + name + ": takes no value" : name + ": expected a value behind it");
+    throw UsageError(is_flag ? "--" + name + ": takes no value" : name + ": expected a value after it");
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }

@@ -23,7 +23,7 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
                        ": leave out one of the two");
   if (strategy == StrategyChoice::ps && dtype == DType::f16)
     throw UsageError(
-        "--strategy ps has no --dtype f16, whose loss scale all ranks must know: leave out one of the two");
+        "--strategy ps can't use --dtype f16, whose loss scale all ranks must know: leave out one of the two");
 }
 
 }  // namespace
@@ -45,10 +45,10 @@ void check_together(const TrainingOptions& options) {
   if (!options.find_lr.empty() && std::filesystem::path(options.find_lr).extension() != ".svg")
     throw UsageError("--find-lr " + options.find_lr + ": expected a file name that ends in .svg, the picture's format");
   if (!options.find_lr.empty() && options.max_steps < least_sweep_steps)
-    throw UsageError("--find-lr: needs " + std::to_string(least_sweep_steps) + " steps at least, and --max-steps is " +
+    throw UsageError("--find-lr: needs " + std::to_string(least_sweep_steps) + " steps or more, but --max-steps is " +
                      std::to_string(options.max_steps));
   if (!options.find_lr.empty() && options.resume)
-    throw UsageError("--find-lr begins with the program's own weights: leave out --resume");
+    throw UsageError("--find-lr starts from the program's own weights: leave out --resume");
   if (given.contains("--profile-steps") && options.profile.empty())
     throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
   check_strategy(options.strategy, given, options.dtype);

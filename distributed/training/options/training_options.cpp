@@ -78,14 +78,14 @@ void TrainingOptions::add_shared_options() {
   const std::string group = shared_ == Shared::all ? "Every training program" : "Every program";
   add_process_options(group);
   if (shared_ == Shared::all) add_training_options(group);
-  parser_->flag(group, "--quiet", quiet, "errors only");
+  parser_->flag(group, "--quiet", quiet, "print only errors");
 }
 
 void TrainingOptions::add_process_options(const std::string& shared) {
   OptionParser& p = *parser_;
   p.choice(shared, "--device", device_choice, "where to compute (auto)");
   p.choice(shared, "--backend", backend, "how the processes communicate (auto)");
-  p.option(shared, "--init-method", "URL", "where they meet: env://, tcp://HOST:PORT or file://PATH (env://)",
+  p.option(shared, "--init-method", "URL", "where the processes meet: env://, tcp://HOST:PORT or file://PATH (env://)",
            [this](const std::string& v) {
              try {
                check_init_method(init_method = v);
@@ -103,62 +103,64 @@ void TrainingOptions::add_process_options(const std::string& shared) {
       throw UsageError("--interface " + v + ": " + error.what());
     }
   });
-  p.flag(shared, "--open-store", open_store, "let any process join where rank 0 serves the store");
+  p.flag(shared, "--open-store", open_store, "let any process join if rank 0 serves the store");
   p.choice(
       shared, "--dtype", {"f32", "bf16", "f16"},
       [this](const std::string& v) { dtype = v == "bf16"  ? DType::bf16
                                              : v == "f16" ? DType::f16
                                                           : DType::f32; },
       "compute type; weights stay f32 (f32)");
-  p.number(shared, "--threads", threads, "per process (cores / processes on this host)", {.min = 1, .max = 4096});
+  p.number(shared, "--threads", threads, "threads per process (cores / processes on this host)",
+           {.min = 1, .max = 4096});
 }
 
 void TrainingOptions::add_training_options(const std::string& shared) {
   OptionParser& p = *parser_;
-  p.number(shared, "--seed", seed, "of weights and sample order (0)", {.min = 0});
+  p.number(shared, "--seed", seed, "seed of weights and sample order (0)", {.min = 0});
   p.flag(shared, "--deterministic", deterministic, "same bits from run to run on the same machine, TF32 off");
   p.flag(shared, "--exact-convolutions", exact_convolutions,
-         "on the CPU, convolutions as direct sums alone: smaller errors, two to three times the time");
+         "on the CPU, compute convolutions only as direct sums: smaller errors, two to three times the time");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
            {.min = 0, .max = 4096});
-  p.number(shared, "--epochs", epochs, "in all; 0: evaluate only (" + shown(epochs) + ")", {.min = 0, .max = 1e9});
-  p.number(shared, "--batch-size", batch_size, "samples a step, per process (" + shown(batch_size) + ")",
+  p.number(shared, "--epochs", epochs, "number of epochs in all; 0 only evaluates (" + shown(epochs) + ")",
+           {.min = 0, .max = 1e9});
+  p.number(shared, "--batch-size", batch_size, "samples per step, for each process (" + shown(batch_size) + ")",
            {.min = 1, .max = 1e9});
-  p.number(shared, "--max-steps", max_steps, "stop after so many steps in all (none)", {.min = 1, .max = 1e15});
-  p.option(shared, "--max-time", "DURATION", "stop after so long: 90s, 90m, 2h (none)",
+  p.number(shared, "--max-steps", max_steps, "stop after this many steps in all (none)", {.min = 1, .max = 1e15});
+  p.option(shared, "--max-time", "DURATION", "stop after this time: 90s, 90m, 2h (none)",
            [this](const std::string& v) { max_time = parse_duration("--max-time", v); });
-  p.number(shared, "--accumulate", accumulate, "batches an optimizer step, averaged once (1)", {.min = 1, .max = 1e9});
-  p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients averaged together, in MiB (25)",
+  p.number(shared, "--accumulate", accumulate, "batches per optimizer step, averaged once (1)", {.min = 1, .max = 1e9});
+  p.number(shared, "--bucket-cap-mb", bucket_cap_mb, "gradients that are averaged together, in MiB (25)",
            {.min = 1e-6, .max = 1e6});
-  p.choice(shared, "--unused", unused, "what parameters without gradient are (error)");
-  p.choice(shared, "--compress", compress, "gradients on their way (none)");
-  p.choice(shared, "--strategy", strategy, "who averages gradients: docs/strategies.md (ddp)");
-  p.flag(shared, "--sync-bn", sync_bn, "batch norm by the statistics of all processes' batches");
-  p.text(shared, "--checkpoint", "DIR", checkpoint, "keep checkpoints there");
+  p.choice(shared, "--unused", unused, "how to treat parameters without a gradient (error)");
+  p.choice(shared, "--compress", compress, "compression of gradients in transit (none)");
+  p.choice(shared, "--strategy", strategy, "how to average gradients: docs/strategies.md (ddp)");
+  p.flag(shared, "--sync-bn", sync_bn, "batch norm with the statistics of all processes' batches");
+  p.text(shared, "--checkpoint", "DIR", checkpoint, "folder for checkpoints");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});
-  p.number(shared, "--save-every-steps", save_every_steps, "steps between further ones (none)",
+  p.number(shared, "--save-every-steps", save_every_steps, "steps between additional ones (none)",
            {.min = 1, .max = 1e15});
   p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
-  p.text(shared, "--keep-best", "min:NAME|max:NAME", keep_best, "also keep the checkpoint with the best figure");
+  p.text(shared, "--keep-best", "min:NAME|max:NAME", keep_best, "also keep the checkpoint with the best value");
   p.number(shared, "--top-k", top_k, "how many of the best checkpoints --keep-best keeps (1)", {.min = 1, .max = 1e6});
   p.number(shared, "--eval-every", eval_every, "epochs between evaluations (1)", {.min = 1, .max = 1e9});
-  p.number(shared, "--eval-every-steps", eval_every_steps, "steps between further ones (none)",
+  p.number(shared, "--eval-every-steps", eval_every_steps, "steps between additional ones (none)",
            {.min = 1, .max = 1e15});
-  p.number(shared, "--patience", patience, "evaluations without a better --keep-best before the end (none)",
+  p.number(shared, "--patience", patience, "end after this many evaluations without a better --keep-best (none)",
            {.min = 1, .max = 1e9});
-  p.flag(shared, "--resume", resume, "go on from the newest valid checkpoint");
-  p.text(shared, "--save", "FILE", save, "the final model, .safetensors or .pth");
-  p.text(shared, "--metrics", "FILE", metrics, "JSON lines, appended");
-  p.text(shared, "--log-dir", "DIR", log_dir, "event files for TensorBoard");
-  p.number(shared, "--log-every", log_every, "steps between entries in both, and lines where no terminal is (none)",
-           {.min = 1, .max = 1e15});
-  p.number(shared, "--overfit-batches", overfit_batches, "train on so many batches again and again (none)",
+  p.flag(shared, "--resume", resume, "continue from the newest valid checkpoint");
+  p.text(shared, "--save", "FILE", save, "file for the final model, .safetensors or .pth");
+  p.text(shared, "--metrics", "FILE", metrics, "file for metrics, appended as JSON lines");
+  p.text(shared, "--log-dir", "DIR", log_dir, "folder for TensorBoard's event files");
+  p.number(shared, "--log-every", log_every,
+           "steps between entries in both, and between lines without a terminal (none)", {.min = 1, .max = 1e15});
+  p.number(shared, "--overfit-batches", overfit_batches, "train on this many batches again and again (none)",
            {.min = 1, .max = 1e9});
-  p.flag(shared, "--fast-dev-run", fast_dev_run, "one batch of everything, to see that it runs; writes no file");
+  p.flag(shared, "--fast-dev-run", fast_dev_run, "one batch of everything, to check that it runs; writes no file");
   p.flag(shared, "--no-graph", graph, "on a GPU, run each step call by call, not as one CUDA graph");
   p.text(shared, "--find-lr", "FILE.svg", find_lr, "do not train: try learning rates, and draw the loss");
-  p.text(shared, "--profile", "FILE", profile, "what each thread does when: a Chrome trace, one for each process");
-  p.option(shared, "--profile-steps", "A:B", "only of these steps, the first is 1 (all)",
+  p.text(shared, "--profile", "FILE", profile, "Chrome trace of what each thread does, one for each process");
+  p.option(shared, "--profile-steps", "A:B", "trace only these steps; the first is 1 (all)",
            [this](const std::string& v) { profile_steps = parse_steps("--profile-steps", v); });
 }
 
@@ -180,8 +182,8 @@ void TrainingOptions::divide_threads(ProcessGroup& group) const {
   const std::string warning = divide_cores(group, are_threads_given_);
   if (!warning.empty() && !quiet) std::cerr << program_ << ": warning: " << warning << std::endl;
   if (group.rank() == 0 && parser_->given("--workers") && workers > available_cores() && !quiet)
-    std::cerr << program_ << ": warning: --workers " << workers << ": more than there are cores, " << available_cores()
-              << ", help only where they wait for a disk" << std::endl;
+    std::cerr << program_ << ": warning: --workers " << workers << ": more workers than cores, " << available_cores()
+              << ", help only if they wait for a disk" << std::endl;
 }
 
 void TrainingOptions::choose_device(Environment environment) {
@@ -229,7 +231,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     choose_device(environment);
     if (strategy == StrategyChoice::dp && environment.world_size > 1)
       throw UsageError("--strategy dp: its threads are in one process, and this job has " +
-                       std::to_string(environment.world_size) + ": start one, or take --strategy ddp");
+                       std::to_string(environment.world_size) + ": start one, or use --strategy ddp");
     // A Trainer starts the trace of some steps.
     const bool all_steps = profile_steps == StepWindow{};
     const ProfileOfRun traced(all_steps ? profile_of(environment.rank, environment.world_size) : "", environment.rank);

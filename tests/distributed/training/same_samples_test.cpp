@@ -34,7 +34,7 @@ TEST(CheckSameSamples, a_difference_ends_all_ranks_and_is_named) {
     const Names errors = errors_with(names);
     for (const auto& error : errors) testing::expect_parts(error, {"rank 1"});
     testing::expect_parts(errors[1], {"the processes do not have the same samples of 'train': rank 1 on host ",
-                                      ", rank 0 on host ", " has 3. The first that differs is sample "});
+                                      ", rank 0 on host ", " has 3. The first difference is at sample "});
     for (const auto& part : parts) testing::expect_parts(errors[1], {part});
   };
   expect({"a", "c"}, {" has 2,", "sample 1: 'c' and 'b'; 'b' was left out here: b.jpg is damaged"});

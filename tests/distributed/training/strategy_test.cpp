@@ -126,7 +126,7 @@ TEST(Strategy, ReplicasNeedAProgramThatMakesThem) {
     const Options options("dp");
     auto model = network();
     const auto expected = [](const std::string& error) {
-      expect_parts(error, {"--strategy dp: strategy_test does not say how to make a replica"});
+      expect_parts(error, {"--strategy dp: strategy_test does not define how to make a replica"});
     };
     expected(error_of([&] { const Trainer trainer(options, group, model); }));
     Trainer trainer(options, group, model, [] { return std::make_unique<nn::Sequential>(network()); });

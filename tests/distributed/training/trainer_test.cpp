@@ -688,13 +688,13 @@ TEST(Trainer, ABestCheckpointThatIsLostGivesItsPlaceAway) {
     const auto found = job.after(7, "min:far", 1, false);
     const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(found, how == "unreadable" ? (Steps{"12", "14", "6", "best 12"}) : (Steps{"12", "14", "best 12"}));
-    const std::string warning = "warning: the checkpoint after 6 steps, one of the best by min:far, counts no more: ";
+    const std::string warning = "warning: the checkpoint after 6 steps, one of the best by min:far, no longer counts: ";
     EXPECT_EQ(occurrences(said, warning), 1) << said;
     expect_parts(said, {how == "deleted"   ? "it is not there any more"
                         : how == "damaged" ? "truncated"
                                            : "cannot be opened",
                         "the best so far: far 6 after 12 steps"});
-    EXPECT_EQ(said.find("is kept: the checkpoints after 6 steps") != std::string::npos, how == "unreadable") << said;
+    EXPECT_EQ(said.find("are kept: those after 6 steps") != std::string::npos, how == "unreadable") << said;
   }
 }
 
@@ -764,11 +764,9 @@ TEST(Trainer, SaysThatNoFigureWasTheBest) {
     job.train();
     const std::string out = ::testing::internal::GetCapturedStdout(), said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(job.steps, patience == 0 ? 8 : 6);
-    expect_parts(
-        said,
-        {patience == 0 ? "warning: there is no best by min:never: no value of 4 evaluations was finite"
-                       : "3 evaluations without a better min:never: the training ends; the best was none, as no value "
-                         "was finite"});
+    expect_parts(said, {patience == 0 ? "warning: there is no best by min:never: no value of 4 evaluations was finite"
+                                      : "3 evaluations without a better min:never: the training ends; the best was "
+                                        "none, because no value was finite"});
     EXPECT_EQ(occurrences(said, "was finite"), 1) << said;
     expect_parts(out, {"far 0, never nan, "});
     EXPECT_EQ(out.find("-nan"), std::string::npos) << out;
@@ -859,12 +857,12 @@ TEST(Trainer, RefusesWhatWouldBeSilentlyWrong) {
     {
       Trainer trainer(options, group, model);
       trainer.use(optimizer);
-      expect_parts(error_of([&] { trainer.use(optimizer); }), {"this optimizer is used already"});
-      expect_parts(fit(trainer, {{"total_loss", 1.0}}), {"there is a figure \"total_loss\" already"});
+      expect_parts(error_of([&] { trainer.use(optimizer); }), {"this optimizer is already in use"});
+      expect_parts(fit(trainer, {{"total_loss", 1.0}}), {"there is already a metric \"total_loss\""});
     }
     Trainer trainer(options, group, model);
     trainer.use(optimizer);
-    expect_parts(fit(trainer, {{"a", 1.0}, {"a", 2.0}}), {"there is a figure \"a\" already"});
+    expect_parts(fit(trainer, {{"a", 1.0}, {"a", 2.0}}), {"there is already a metric \"a\""});
   });
 }
 
@@ -881,7 +879,7 @@ TEST(Trainer, WritesNoModelThatIsNotFinite) {
     trainer.use(optimizer);
     data::Loader loader(fifty_samples(), options.loader_options(*group));
     expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
-                 {"nothing is written, because of ", " in the model: ", "not finite"});
+                 {"no checkpoint is written, because of ", " in the model: ", "not finite"});
   });
   EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));
 }
@@ -1051,7 +1049,7 @@ TEST(Trainer, AnF16StepThatOverflowsIsLeftOut) {
   EXPECT_EQ(occurrences(job.out, ": loss nan, "), 20) << job.out;
   EXPECT_EQ(job.out.find("-nan"), std::string::npos) << job.out;
   EXPECT_EQ(occurrences(job.said,
-                        "note: the total loss is not finite, because that of a batch is not; 1 step without finite "
+                        "note: the total loss is not finite, because the loss of a batch is not; 1 step without finite "
                         "gradients did not change the weights\n"),
             20)
       << job.said;

@@ -160,7 +160,7 @@ TEST(Checkpoint, a_link_leads_to_the_best_one) {
   EXPECT_FALSE(std::filesystem::is_symlink(link));
 
   write_bytes(link, "mine");
-  EXPECT_NE(link_best_checkpoint(folder.path(), 10).find("best.safetensors is a file of another origin"),
+  EXPECT_NE(link_best_checkpoint(folder.path(), 10).find("best.safetensors is a file that Tandem did not write"),
             std::string::npos);
   EXPECT_EQ(read_bytes(link), "mine");
   // Where no link can be made, the reason comes back, and nothing else happens.
