@@ -109,7 +109,7 @@ Batch BatchWorkers::take() {
   auto& place = shared_->place(number);
   is_stuck_ = !wait_until(shared_->is_ready, lock, RunningTime::now() + timeout_, [&] { return place.is_ready; });
   TANDEM_CHECK(!is_stuck_, "batch ", number, " has not arrived for ", timeout_.count(),
-               " s; the dataset is stuck in it: check where its files lie, or raise the timeout");
+               " s; the dataset is stuck in it: check where its files are, or raise the timeout");
   Shared::Place taken = std::exchange(place, {});
   ++shared_->next_to_take;
   shared_->has_room.notify_all();

@@ -190,7 +190,7 @@ Dims StateReader::numbers(Id id, const std::string& name) const {
   Dims dims;
   for (const Id item : items) {
     file_.check(pickle_[item].kind == Kind::integer && pickle_[item].integer >= 0, "tensor \"", name,
-                "\" has a size or stride that is not a whole number from 0; it is damaged");
+                "\" has a size or stride that is not a whole number of at least 0; it is damaged");
     dims.push_back(pickle_[item].integer);
   }
   return dims;
@@ -219,7 +219,7 @@ bool StateReader::is_negated(Id metadata, const std::string& name) const {
   bool result = false;
   const auto& items = pickle_[metadata].items;
   file_.check(pickle_[metadata].kind == Kind::dict || pickle_[metadata].kind == Kind::none, "tensor \"", name,
-              "\" has metadata that are no dict; it is damaged");
+              "\" has metadata that are not a dict; it is damaged");
   for (std::size_t i = 0; i < items.size(); i += 2) {
     const std::string key = text_of(items[i]);
     const bool is_set = pickle_[items[i + 1]].integer != 0;
@@ -253,7 +253,7 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
       static_cast<std::int64_t>(std::min<std::uint64_t>(file_.size(), INT64_MAX / most_views)) * most_views;
   file_.check(!__builtin_add_overflow(elements_, numel, &elements_) && elements_ <= limit, "tensor \"", name,
               "\" of shape ", shape, ": all together have more elements than a file of ", file_.size(),
-              " bytes has use for; it is malicious");
+              " bytes can need; it is malicious");
   if (numel == 0) return Array::empty(shape, *info.type->dtype);
   return {storage(info, is_negated(value.items[5], name)), shape, strides, offset, *info.type->dtype};
 }

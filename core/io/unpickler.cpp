@@ -152,7 +152,7 @@ class Unpickler {
 
   Id make(Kind kind) {
     check(pickle_.values.size() < most_values_, "its pickle holds more than ", most_values_,
-          " values, more than a state dict of its size has use for");
+          " values, more than a state dict of its size needs");
     pickle_.values.emplace_back().kind = kind;
     return static_cast<Id>(pickle_.values.size() - 1);
   }
@@ -203,7 +203,7 @@ class Unpickler {
   void add_to(Kind kind, const std::vector<Id>& items) {
     auto& target = pickle_.values[top()];
     check(target.kind == kind || (kind == Kind::dict && target.kind == Kind::opaque),
-          "its pickle adds items to what holds none of that kind: it is damaged");
+          "its pickle adds items to a value that can't hold them: it is damaged");
     check(kind != Kind::dict || items.size() % 2 == 0, "its pickle has a key without a value: it is damaged");
     if (target.kind == kind) target.items.insert(target.items.end(), items.begin(), items.end());
   }
@@ -221,10 +221,9 @@ class Unpickler {
   void push_global(std::string_view module, std::string_view name) {
     // Python 2 has another name for the module "builtins".
     const std::string full = std::string(module == "__builtin__" ? "builtins" : module) + "." + std::string(name);
-    check(
-        role_of(full).has_value(), "refused global ", shown(full),
-        ": only plain tensors and what state dicts are made of are read, and nothing is ever executed. In Python, save "
-        "model.state_dict() alone, with plain tensors in it");
+    check(role_of(full).has_value(), "refused global ", shown(full),
+          ": only plain tensors and the types of state dicts are read, and nothing is ever executed. In Python, save "
+          "model.state_dict() alone, with plain tensors in it");
     push_text(Kind::global, full);
   }
 
@@ -295,8 +294,7 @@ class Unpickler {
       case Role::tensor_class:
         result_if(true, [&] {
           return make_unreadable(
-              "is written as PyTorch before 0.2 did, which cannot be read: save it again with a "
-              "newer one");
+              "is in the format of PyTorch before 0.2, which cannot be read: save it again with a newer version");
         });
         break;
       case Role::argument:
@@ -324,7 +322,7 @@ class Unpickler {
         for (const Id pair : source.items) {
           const auto& value = pickle_.values[pair];
           check((value.kind == Kind::tuple || value.kind == Kind::list) && value.items.size() == 2,
-                "its pickle makes a dict of what are no pairs: it is damaged");
+                "its pickle makes a dict of items that are not pairs: it is damaged");
           items.insert(items.end(), value.items.begin(), value.items.end());
         }
       }
@@ -428,7 +426,7 @@ bool Unpickler::step(std::uint8_t opcode) {
       break;
     default:
       check(false, "refused opcode ", int{opcode}, " of its pickle at byte ", at_ - 1,
-            ": state dicts do without it; it is damaged or malicious");
+            ": state dicts never contain it; it is damaged or malicious");
   }
   return false;
 }

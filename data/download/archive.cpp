@@ -45,7 +45,7 @@ fs::path mark_of(const fs::path& archive, const fs::path& folder) {
 
 [[noreturn]] void fail_to_write(const fs::path& archive, const fs::path& path, int error_number) {
   detail::fail("cannot unpack ", archive.string(), ": writing ", path.string(), " failed: ", reason_for(error_number),
-               "; free space there or choose another folder. The archive stays, to go on from");
+               "; free space there or choose another folder. The archive is kept, so unpacking can continue");
 }
 
 // Brings all that was written to the file system of `folder` to the disk: one call for any number of files.
@@ -171,7 +171,7 @@ void write_entries(::archive* reader, const fs::path& archive, const fs::path& f
   // path checked_path() fails.
   while ((code = archive_read_next_header(reader, &entry)) == ARCHIVE_OK || code == ARCHIVE_WARN) {
     TANDEM_CHECK(++entries <= limits.entries, archive.string(), " holds more than ", limits.entries,
-                 " files and folders, the most that is taken. If you trust it, unpack it by hand");
+                 " files and folders, which is the limit. If you trust it, unpack it by hand");
     const fs::path path = checked_path(archive_entry_pathname(entry), archive);
     const bool is_link = archive_entry_hardlink(entry) != nullptr;
     if (archive_entry_filetype(entry) == AE_IFDIR) create_folder(folder / path, for_entries_of(archive));

@@ -70,7 +70,7 @@ class PartFile {
   // reports that once and then holds them for written, so that a second fsync() succeeds without them.
   void write_again() {
     const auto require = [&](bool is_done) {
-      TANDEM_CHECK(is_done, "download: cannot write ", path_.string(), " once more: ", reason_for(errno),
+      TANDEM_CHECK(is_done, "download: cannot write ", path_.string(), " again: ", reason_for(errno),
                    "; remove it, or choose another folder");
     };
     require(::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_APPEND) == 0);
@@ -332,8 +332,8 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   }
   std::error_code error;
   const std::string found = fs::is_regular_file(destination, error)
-                                ? "\nThe file that is there is another one: " + checksum.found_in(destination) +
-                                      " is its checksum, expected " + checksum.digits + "."
+                                ? "\nThe existing file is a different one: its checksum is " +
+                                      checksum.found_in(destination) + ", expected " + checksum.digits + "."
                                 : "";
   throw DownloadError("cannot download " + destination.string() + ":" + problems + found +
                       "\nCheck the address and the network (http_proxy and https_proxy are respected) or copy "

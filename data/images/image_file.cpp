@@ -137,7 +137,7 @@ Array ImageFile::read_stored(const ImageWindow& window) const {
 }
 
 Array ImageFile::read_scaled(const ImageWindow& window, int eighths) const {
-  TANDEM_CHECK(can_scale(), "the image ", path_.string(), " can't be decoded at another size: it is no JPEG",
+  TANDEM_CHECK(can_scale(), "the image ", path_.string(), " can't be decoded at another size: it is not a JPEG",
                has_libjpeg() ? ", or has to be turned" : ", or this build has no libjpeg-turbo");
   return read_jpeg(bytes_, path_.string(), window, eighths);
 }

@@ -76,7 +76,7 @@ void open_for_reading(Png& file, const std::string& bytes, const std::string& na
   const auto fail = [&](const char* reason) { detail::fail("the mask ", name, " cannot be decoded: ", reason); };
   if (bytes.empty()) fail("it is empty");
   if (png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0, std::min<std::size_t>(8, bytes.size())) != 0)
-    fail("it is no PNG file");
+    fail("it is not a PNG file");
   file.source = &bytes;
   file.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &file, on_error, on_warning);
   file.info = file.png != nullptr ? png_create_info_struct(file.png) : nullptr;
@@ -135,7 +135,7 @@ MaskFile::MaskFile(std::filesystem::path path) : path_(std::move(path)), bytes_(
   TANDEM_CHECK(type == PNG_COLOR_TYPE_PALETTE || (type == PNG_COLOR_TYPE_GRAY && bits == 8), "the mask ",
                path_.string(), " is a PNG of colour type ", type, " with ", bits,
                " bits, expected one with a palette (type 3), or grey (type 0) with 8 bits, whose values are classes");
-  TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(), " cannot be decoded: it says to be ",
+  TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(), " cannot be decoded: it claims to be ",
                width_, " x ", height_, " pixels large, expected at most ", most_pixels, " of them");
 }
 

@@ -47,7 +47,7 @@ SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64
   TANDEM_CHECK(1 <= shortest && shortest <= longest && longest <= most, "random resizing of a base of ", base,
                " from min_scale ", min_scale, " to max_scale ", max_scale, " gives short sides of ", shortest, " to ",
                longest, " pixels: expected 1 to ", most);
-  TANDEM_CHECK(crop >= 1, "a crop of ", crop, " can't be: expected at least 1");
+  TANDEM_CHECK(crop >= 1, "the crop is ", crop, ", expected at least 1");
   return {.min_short = static_cast<std::int64_t>(shortest),
           .max_short = static_cast<std::int64_t>(longest),
           .crop = crop,
@@ -62,7 +62,7 @@ SegmentationTransform SegmentationTransform::evaluation(std::int64_t base, std::
 }
 
 SegmentationTransform SegmentationTransform::middle(std::int64_t crop) {
-  TANDEM_CHECK(crop >= 1, "a crop of ", crop, " can't be: expected at least 1");
+  TANDEM_CHECK(crop >= 1, "the crop is ", crop, ", expected at least 1");
   return {.min_short = crop, .max_short = crop, .crop = crop};
 }
 

@@ -386,7 +386,7 @@ TEST(Download, SaysThatAnotherFileIsThere) {
   TemporaryFolder folder;
   write_bytes(folder / "file", "copied, but cut");
   const testing::ClosedPort refused;
-  EXPECT_ERROR(download({refused.url()}, folder / "file", md5, quick), "The file that is there is another one",
+  EXPECT_ERROR(download({refused.url()}, folder / "file", md5, quick), "The existing file is a different one",
                md5_of(folder / "file"), "expected " + md5);
   EXPECT_EQ(testing::read_bytes(folder / "file"), "copied, but cut");
 }

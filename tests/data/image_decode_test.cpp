@@ -101,7 +101,7 @@ TEST(ImageFile, ScaledPicturesAreThePictureMadeSmaller) {
       }
   EXPECT_LT(sum / (3 * 30 * 20), 3);
   EXPECT_ERROR(file.read_scaled({0, 0, 1, 1}, 3), "at 1, 2, 4 or 8 eighths", "scene_b.jpg", "not at 3");
-  EXPECT_ERROR(ImageFile(files / "picture.png").read_scaled({0, 0, 1, 1}, 4), "picture.png", "is no JPEG");
+  EXPECT_ERROR(ImageFile(files / "picture.png").read_scaled({0, 0, 1, 1}, 4), "picture.png", "is not a JPEG");
 }
 
 TEST(ImageFile, SaysWhatIsWrong) {
@@ -153,7 +153,7 @@ TEST(MaskFile, SaysWhatIsWrong) {
   write_bytes(folder / "damaged.png", damaged);
   EXPECT_ERROR(MaskFile(folder / "damaged.png").read(), "damaged.png cannot be decoded: ");
   EXPECT_ERROR(MaskFile(files / "picture.png"), "picture.png is a PNG of colour type 2", "expected one with a palette");
-  EXPECT_ERROR(MaskFile(files / "grey.jpg"), "grey.jpg cannot be decoded: it is no PNG");
+  EXPECT_ERROR(MaskFile(files / "grey.jpg"), "grey.jpg cannot be decoded: it is not a PNG");
   EXPECT_ERROR(MaskFile(folder / "missing.png"), "missing.png", "No such file");
 }
 
