@@ -1,4 +1,4 @@
-// How the annexes of this layer reach its lists (core/base/annex.h).
+// The annexes of this layer add themselves to its lists through this (core/base/annex.h).
 #pragma once
 
 #include <tandem/core/base/annex.h>

@@ -1,4 +1,4 @@
-// How an annex adds another way to compute scaled_dot_product_attention().
+// An annex adds another way to compute scaled_dot_product_attention() here.
 #pragma once
 
 #include <tandem/autograd/annexes.h>

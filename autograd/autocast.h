@@ -1,6 +1,5 @@
 // Autocast: mixed precision. While an Autocast lives, the operations that gain from 16 bits compute in a 16-bit dtype.
-//
-// What each operation does (PyTorch's table):
+// The operations, as in PyTorch's table:
 //   convolutions, linear, matmul and einsum                      compute in the lower type
 //   scaled_dot_product_attention                                 computes in the lower type, its softmax in f32
 //   cross_entropy and all other losses                           compute in f32

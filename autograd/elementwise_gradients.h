@@ -7,7 +7,7 @@
 
 namespace tandem::autograd {
 
-// Whether record() has anything to do for an operation on x: x needs a gradient, or a DetectAnomaly looks at results.
+// True if record() has anything to do for an operation on x: x needs a gradient, or a DetectAnomaly looks at results.
 inline bool is_recorded(const Tensor& x) { return (grad_enabled() && x.requires_grad()) || searches_anomalies(); }
 
 // The gradient of x in y = op(x). `saved` is the value that op.saves names. It is not set when op.saves names nothing.

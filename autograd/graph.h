@@ -10,8 +10,8 @@
 
 namespace tandem::autograd {
 
-// Where the gradient of one input goes: to `node`, the operation that made the input, or to `leaf`, or nowhere when
-// both are null.
+// The destination of the gradient of one input: `node`, the operation that made the input, or `leaf`. If both are null,
+// the gradient goes nowhere.
 struct Edge {
   std::shared_ptr<GraphNode> node;
   std::shared_ptr<TensorState> leaf;
@@ -45,7 +45,7 @@ struct TensorState {
 
   Array grad;  // the gradient; its numbers mean something only while has_grad is true
   bool has_grad = false;
-  // Whether `grad` is memory that somebody else owns, such as a communication bucket. Then gradients are written into
+  // True if another object owns the memory of `grad`, such as a communication bucket. Gradients are then written into
   // that memory, and `grad` is never replaced.
   bool grad_is_fixed = false;
   std::list<std::function<void()>> grad_ready_hooks;
@@ -62,7 +62,7 @@ struct TensorState {
   std::shared_ptr<Storage> loan_;  // the memory of `grad`, as the program sees it
 };
 
-// Where a gradient of `tensor` goes. It goes nowhere when `tensor` requires no gradient.
+// The destination of a gradient of `tensor`. It goes nowhere when `tensor` requires no gradient.
 Edge edge_to(const Tensor& tensor);
 
 // The sequence number that the next node on this thread will get.

@@ -1,4 +1,4 @@
-// What operations on images (N, C, H, W) and on signals (N, C, L) share.
+// Helpers that operations on images (N, C, H, W) and on signals (N, C, L) share.
 #pragma once
 
 #include <tandem/autograd/functions/views.h>

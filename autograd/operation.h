@@ -19,15 +19,15 @@
 
 namespace tandem::autograd {
 
-// Which inputs need a gradient: needs[i] is true when input i does. A closure may leave out the other gradients.
+// The inputs that need a gradient: needs[i] is true when input i does. A closure may leave out the other gradients.
 class Needs {
  public:
   bool operator[](int input) const { return bits_ >> bit(input) & 1u; }
   void set(int input) { bits_ |= 1u << bit(input); }
   bool any() const { return bits_ != 0; }
 
-  // Whether this is the last run of the closure: the graph is not retained. Then the closure may write over memory that
-  // nobody else holds.
+  // True in the last run of the closure: the graph is not retained. The closure may then overwrite memory that no other
+  // object holds.
   bool is_last_run() const { return last_run_; }
   void set_last_run(bool last_run) { last_run_ = last_run; }
 
@@ -43,8 +43,8 @@ class Needs {
 using Gradients = std::vector<Array>;
 using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>;
 
-// Whether no other Array shows the memory of `array`: no Tensor, no closure and no view. Then the memory may be written
-// over.
+// Returns whether no other Array shows the memory of `array`: no Tensor, no closure and no view. The memory may then be
+// overwritten.
 inline bool is_unshared(const Array& array) { return array.storage().use_count() == 1; }
 
 // A result that is cheap to compute from Arrays that the graph holds anyway. The graph then need not hold the result
@@ -69,8 +69,8 @@ class Recomputed {
   std::uint64_t version_;
 };
 
-// An Array that the backward closure will need. Its use is an Error when somebody has written over the Array in place:
-// the Error names both operations. Without this check the gradient would be wrong.
+// An Array that the backward closure will need. If an operation has changed the Array in place, its use is an Error
+// that names both operations. Without this check the gradient would be wrong.
 class Saved {
  public:
   Saved() = default;
@@ -99,7 +99,7 @@ class Saved {
   std::shared_ptr<Recomputed> recomputed_;
 };
 
-// Of an input that may be left out: undefined for an undefined Tensor.
+// The saved Array of an optional input: undefined for an undefined Tensor.
 inline Array value_of(const Tensor& x) { return x.defined() ? x.value() : Array(); }
 
 // Makes the result of an operation from `value`. The result has `backward` as its history when gradients are enabled

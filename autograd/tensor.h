@@ -164,8 +164,8 @@ std::vector<Array> grad(const std::vector<Tensor>& outputs, const std::vector<Te
 // is running.
 void after_backward(std::function<void()> callback);
 
-// Whether the backward pass that is running on this thread comes to `leaf`. Then the hooks of the leaf run, or have
-// run. Error when no backward pass is running.
+// Returns whether the backward pass that is running on this thread reaches `leaf`. If so, the hooks of the leaf will
+// run or have run. Error when no backward pass is running.
 bool backward_reaches(const Tensor& leaf);
 
 bool grad_enabled();

@@ -31,7 +31,7 @@ class Subset : public Dataset {
 };
 
 // Random parts of `dataset` with the given sizes, whose sum must be the size of the data set. The parts are those of
-// torch.utils.data.random_split, to the bit.
+// torch.utils.data.random_split, bit for bit.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator = default_generator());
 // A data set that only the call names would be gone when the parts read it: give it a name.

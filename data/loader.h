@@ -31,7 +31,7 @@ struct LoaderOptions {
 };
 
 // While it lives, loaders of this thread have at most so many batches in an epoch: for a first look at all parts of a
-// program. Of two, the smaller one counts.
+// program. If there are two, the smaller number counts.
 class BatchLimit {
  public:
   explicit BatchLimit(std::int64_t batches);
@@ -93,7 +93,8 @@ class Loader {
   }
 
   // As Sampler::leave_out(). Error when the sampler can't. While samples are left out, a last batch of one sample,
-  // which batch norms refuse, becomes a part of the batch before it: nobody has chosen the division of such a rest.
+  // which batch norms refuse, becomes a part of the batch before it, because the program did not choose how that rest
+  // is divided.
   void leave_out(std::int64_t samples);
 
   class Iterator;

@@ -22,7 +22,7 @@ class Mnist : public Dataset {
   Mnist(const std::filesystem::path& folder, Split split);
 
   std::int64_t size() const override { return labels_.dim(0); }
-  // images (N, 1, 28, 28) f32 in [0, 1]: value / 255, equal to torchvision's ToTensor to the bit. labels (N) i64.
+  // images (N, 1, 28, 28) f32 in [0, 1]: value / 255, bitwise identical to torchvision's ToTensor. labels (N) i64.
   Batch get(std::span<const std::int64_t> indices) const override;
 
   // The same data set in the memory of `device`. A copy of this object, which shares its memory, when the images lie

@@ -60,8 +60,8 @@ struct DistributedSamplerOptions {
   bool drop_last = false;
 };
 
-// Every world-th sample, from `rank` on: torch.utils.data.DistributedSampler to the bit. All ranks get
-// equally many: the list is padded with samples from its beginning, or cut with drop_last.
+// Every world-th sample, from `rank` on: torch.utils.data.DistributedSampler, bit for bit. All ranks get equally many:
+// the list is padded with samples from its beginning, or cut with drop_last.
 class DistributedSampler : public Sampler {
  public:
   DistributedSampler(std::int64_t dataset_size, const DistributedSamplerOptions& options);

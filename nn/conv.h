@@ -8,9 +8,9 @@
 
 namespace tandem::nn {
 
-// How many zeros stand on both sides of the input: a number, or one of PyTorch's names. "valid" means none. "same"
-// means so many that with stride 1 the output has the size of the input. Error when "same" needs different numbers on
-// the two sides, as for an even kernel.
+// The number of zeros on both sides of the input, or one of PyTorch's names. "valid" means none. "same" means as many
+// as the output needs to have the size of the input with stride 1. Error when "same" needs different numbers on the two
+// sides, as for an even kernel.
 class Padding {
  public:
   template <std::integral T>
@@ -48,7 +48,7 @@ struct TransposedConvolutionOptions {
 using ConvTranspose2dOptions = TransposedConvolutionOptions<Extent>;
 using ConvTranspose1dOptions = TransposedConvolutionOptions<std::int64_t>;
 
-// What the four convolutions have in common: the weight, the bias and the printed form. `Options` are those of the
+// The common parts of the four convolutions: the weight, the bias and the printed form. `Options` are those of the
 // operation: ConvOptions, or ConvTransposeOptions of a transposed convolution, whose weight has its input channels
 // first. The options include the number of groups.
 template <class Options>

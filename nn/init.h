@@ -1,5 +1,5 @@
 // Initial values of parameters. They are drawn as PyTorch's torch.nn.init draws them: the same seed gives the same
-// numbers. Uniform numbers are equal to the bit. Normal numbers differ at most by the rounding of log, sin and cos.
+// numbers. Uniform numbers are bitwise identical. Normal numbers differ at most by the rounding of log, sin and cos.
 //
 //   for (auto& [name, tensor] : net.parameters())
 //     if (tensor.shape().ndim() > 1) nn::init::xavier_uniform_(tensor);

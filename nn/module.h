@@ -20,13 +20,13 @@ namespace tandem::nn {
 
 class Module;
 
-// Whether this thread runs a part of a network for the second time: recompute() sets it (recompute.h). A module that
-// changes a state of its own in the forward pass then leaves it as it is.
+// True while this thread runs a part of a network for the second time: recompute() sets it (recompute.h). A module that
+// changes its own state in the forward pass must then leave it unchanged.
 inline thread_local bool recomputing = false;
 inline bool is_recomputing() { return recomputing; }
 
-// How many parameters and children all modules of this process have got so far, and how often one was tied: code that
-// keeps a list of a model's parameters sees by it whether the list may be out of date.
+// The number of parameters and children that were added to modules of this process so far, plus the number of times
+// that one was tied. Code that keeps a list of a model's parameters uses it to see whether the list may be out of date.
 std::uint64_t additions();
 
 struct NamedModule {
@@ -61,8 +61,8 @@ struct StateMismatch {
 //     }
 //   };
 //
-// One module may be added under several names, to share its weights, and tie() shares a single parameter. What is
-// shared appears once among the parameters, under the first name. In the state dict it appears under each name.
+// One module may be added under several names, to share its weights, and tie() shares a single parameter. A shared
+// parameter appears once among the parameters, under the first name. In the state dict it appears under each name.
 class Module {
  public:
   Module() = default;

@@ -8,7 +8,7 @@
 
 namespace tandem::nn {
 
-// What the four layers with a window have in common. By default the windows stand side by side.
+// The common parts of the four layers with a window. By default the windows are side by side.
 template <class Size, class Options, Tensor (*pool)(const Tensor&, Extent, const Options&)>
 class WindowPool : public Module {
  public:

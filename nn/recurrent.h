@@ -36,15 +36,15 @@ using RNNOptions = RecurrentOptions<RNNNonlinearity>;
 using LSTMOptions = RecurrentOptions<NoNonlinearity>;
 using GRUOptions = RecurrentOptions<NoNonlinearity>;
 
-// What RNN, LSTM and GRU share.
+// The common parts of RNN, LSTM and GRU.
 class RecurrentLayer : public Module {
  public:
   struct State {
-    Tensor h, c;  // c is defined for LSTM alone
+    Tensor h, c;  // c is defined only for LSTM
   };
-  // What one layer has for one direction: weight_ih (G * hidden_size, in), weight_hh (G * hidden_size, hidden_size),
-  // bias_ih and bias_hh (G * hidden_size), which are undefined without bias. G is the number of gates, and `in` is
-  // input_size for the first layer and D * hidden_size for the others.
+  // The parameters of one layer for one direction: weight_ih (G * hidden_size, in), weight_hh (G * hidden_size,
+  // hidden_size), bias_ih and bias_hh (G * hidden_size), which are undefined without bias. G is the number of gates,
+  // and `in` is input_size for the first layer and D * hidden_size for the others.
   struct Cell {
     Tensor weight_ih, weight_hh, bias_ih, bias_hh;
   };
@@ -60,7 +60,7 @@ class RecurrentLayer : public Module {
   // `name` is that of the class, for errors.
   RecurrentLayer(const char* name, RecurrentCell kind, std::int64_t input_size, std::int64_t hidden_size,
                  const RecurrentOptions<NoNonlinearity>& options);
-  // What operator() of each class does. Gives the output and the state after the last step.
+  // Implements operator() of each class. Returns the output and the state after the last step.
   std::pair<Tensor, State> call(const Tensor& x, const State& initial);
 
  private:

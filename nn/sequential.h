@@ -15,9 +15,9 @@ namespace tandem::nn {
 // Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules
 // draw their initial weights. One Sequential alone in the braces is a module like any other; Clang 19 takes it for a
 // copy (defect report CWG 2137), and there push_back() adds it. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling
-// behind the ReLU run as one operation. Where other max pooling follows a ReLU, and has no dilation and no ceil_mode,
-// the ReLU runs last. Neither changes what is computed. Modules with forward hooks, and classes derived from ReLU or
-// MaxPool2d, run one by one.
+// behind the ReLU run as one operation. If other max pooling without dilation and ceil_mode follows a ReLU, the ReLU
+// runs last. Neither changes the result. Modules with forward hooks, and classes derived from ReLU or MaxPool2d, run
+// one by one.
 class Sequential : public Container {
  public:
   // One module or function of the list.
@@ -26,7 +26,7 @@ class Sequential : public Container {
     template <std::derived_from<Module> M>
     Step(M given) : module(std::make_shared<M>(std::move(given))) {}  // NOLINT: lists convert
     template <std::derived_from<Module> M>
-    Step(std::shared_ptr<M> given) : module(std::move(given)) {}  // NOLINT: shared with somebody
+    Step(std::shared_ptr<M> given) : module(std::move(given)) {}  // NOLINT: shared with the caller
     template <class F>
     requires(!std::derived_from<F, Module> && std::is_invocable_r_v<Tensor, F, const Tensor&>)
         Step(F function);  // NOLINT: lists convert

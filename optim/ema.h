@@ -15,7 +15,7 @@ struct ExponentialMovingAverageOptions {
   bool use_buffers = false;  // whether the buffers are averaged too; else each update copies them
 };
 
-// What PyTorch's AveragedModel with get_ema_multi_avg_fn does (Polyak and Juditsky, 1992):
+// Averages weights as PyTorch's AveragedModel with get_ema_multi_avg_fn does (Polyak and Juditsky, 1992):
 //
 //   ExponentialMovingAverage average(model.parameters(), model.buffers(), {.decay = 0.999});
 //   ...; optimizer.step(); average.update();

@@ -29,7 +29,7 @@ struct ParameterGroup {
 using OptionValue = std::variant<double, bool, std::array<double, 2>>;
 using NamedOption = std::pair<std::string, OptionValue>;
 
-// What an algorithm keeps for each parameter between its updates.
+// The state that an algorithm keeps for each parameter between its updates.
 struct KeptState {
   std::vector<std::string> names;  // of arrays in the parameter's shape: "exp_avg", as PyTorch calls them
   bool counts = false;             // also how many updates there were
@@ -42,7 +42,7 @@ struct ParameterUpdate {
   std::span<Array> state;  // as KeptState names them; the update changes them in place
   Array count;             // (): the updates before this one, which the update raises by one; undefined without counts
   bool is_first;           // no update has written the state yet; it holds initial_state()
-  Array while_finite;      // (): where it is infinite or NaN, nothing is to be updated; undefined: always update
+  Array while_finite;      // (): if it is infinite or NaN, nothing is updated; undefined: always update
 };
 
 // The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
@@ -58,12 +58,13 @@ class Optimizer {
   // only read.
   void step();
   void zero_grad();
-  // From now on, step() leaves everything as it is where this number, () f32 on the parameters' device, is infinite or
-  // NaN. A GPU looks itself, so that nobody waits for it. Optimizers that compute with whole arrays do not look.
+  // From now on, step() changes nothing while this number, () f32 on the parameters' device, is infinite or NaN. A GPU
+  // checks the number itself, so the host does not wait for it. Optimizers that compute with whole arrays do not check
+  // it.
   void step_while_finite(const Array& number) { while_finite_ = number; }
   // Handles of the parameters of all groups.
   std::vector<Tensor> parameters() const;
-  // Of parameters with equal names, as those of two modules have, the second is called "weight#2".
+  // If two parameters have the same name, as in two modules, the second is called "weight#2".
   std::vector<std::string> parameter_names(int group) const;
   int group_count() const { return static_cast<int>(groups_.size()); }
 

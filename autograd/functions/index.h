@@ -20,8 +20,8 @@ Tensor take_along_dim(const Tensor& x, const Array& index, std::int64_t dim);
 Tensor take_along_dim(const Tensor& x, const Array& index);
 
 // A copy of x with y[i][index[i][j][k]][k] = (or +=) source[i][j][k], for dim 1. index is nowhere larger than source,
-// nor than x except in `dim`. x and source have one dtype. Where several are written to one element, which one stays is
-// not said; sums are the same each time on the CPU.
+// nor than x except in `dim`. x and source have one dtype. If several values are written to one element, any one of
+// them may remain. Sums are the same each time on the CPU.
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source);
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, Number value);
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source);

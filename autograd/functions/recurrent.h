@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-// What a layer carries from step to step, where it begins, and in which direction it reads.
+// The initial state that a layer carries from step to step, and the direction in which it reads.
 struct RecurrenceOptions {
   Tensor h_0, c_0;  // (N, H), of one dtype, which the results get; undefined: zeros. Only RecurrentCell::lstm has c
   bool reverse = false;  // begins with the last step

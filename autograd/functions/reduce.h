@@ -33,8 +33,8 @@ Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor max(const Tensor& x);
 Tensor min(const Tensor& x);
 
-// The largest (smallest) element along `dim`, and its position (i64). Of equal elements the first is taken, and gets
-// the gradient.
+// The largest (smallest) element along `dim`, and its position (i64). If elements are equal, the first is taken, and
+// gets the gradient.
 struct ValuesAndIndices {
   Tensor values;
   Array indices;

@@ -20,8 +20,8 @@ struct TopkOptions {
 // The k largest (smallest) elements, in order. Error when there are fewer than k.
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, const TopkOptions& options = {});
 
-// The element in the middle along `dim`, and its position (i64). Of two in the middle the lower one is taken. NaN when
-// an element is NaN.
+// The element in the middle along `dim`, and its position (i64). If two are in the middle, the lower one is taken. NaN
+// when an element is NaN.
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
 // The median of all elements. Equal elements share the gradient. NaN when x has no elements.
 Tensor median(const Tensor& x);

@@ -49,7 +49,7 @@ struct LoopNest {
     }
   }
 
-  // Whether all arrays are one dense run of numbers.
+  // True if each array is one dense run of numbers.
   bool is_dense() const {
     return ndim == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
   }

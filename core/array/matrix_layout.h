@@ -1,4 +1,4 @@
-// How the matrices in the last two dimensions of an Array lie in memory, as BLAS libraries ask for it.
+// The memory layout of the matrices in the last two dimensions of an Array, as BLAS libraries expect it.
 #pragma once
 
 #include <tandem/core/array/array.h>

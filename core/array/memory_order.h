@@ -30,7 +30,7 @@ class MemoryOrder {
   // this order. Copies when `a` lies otherwise in memory.
   Array apply(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).contiguous(); }
   Array restore(const Array& a) const { return is_identity_ ? a : a.permute(inverse()); }
-  // Whether `a`, whose dimensions are those of that array, is dense in this order.
+  // Returns whether `a`, whose dimensions are those of that array, is dense in this order.
   bool fits(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).is_contiguous(); }
   // `a` itself where it fits, else a copy that does.
   Array arranged(const Array& a) const {

@@ -248,7 +248,7 @@ class Backend : public DeviceMemory {
 
   // --- Optimizers: what a step does to parameters and their state ---
 
-  // Applies one rule to all segments in one pass. Where `stored` is given, a GPU takes the rule's numbers from there,
+  // Applies one rule to all segments in one pass. If `stored` is given, a GPU takes the rule's numbers from there,
   // where write_rule put them: a recorded pass then follows what is written there later.
   virtual void update(std::span<const UpdateSegment> segments, const UpdateRule& rule,
                       const void* stored = nullptr) = 0;

@@ -10,7 +10,7 @@
 namespace tandem {
 
 struct IndexFault {
-  // What the index is to name.
+  // The kind of thing that the index names.
   enum class Kind : std::int64_t {
     element,       // of a dimension
     row,           // of an array

@@ -43,7 +43,7 @@ constexpr DType dtype_of() {
   }
 }
 
-// The dtype in which two operands of an element-wise operation are computed. Of two of the same kind it is the wider
+// The dtype in which two operands of an element-wise operation are computed. For two of the same kind it is the wider
 // one. Floating wins over integer. bf16 with f16 gives f32, as PyTorch's promotion of two tensors does.
 DType promote(DType a, DType b);
 
@@ -90,7 +90,7 @@ decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   }
 }
 
-// Whether `dtype` can represent `value` once its fraction is cut off.
+// Returns whether `dtype` can represent `value` once its fraction is cut off.
 inline bool can_hold(DType dtype, double value) {
   if (is_floating(dtype) || dtype == DType::boolean) return true;
   const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;

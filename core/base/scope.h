@@ -16,8 +16,8 @@ namespace tandem {
 
 class Scope;
 
-// Who sees the scopes of all threads begin and end, each in its own thread. The scopes of a thread end in the opposite
-// order of their beginnings.
+// An observer sees the scopes of all threads begin and end, each in its own thread. The scopes of a thread end in the
+// reverse order of their beginnings.
 class ScopeObserver {
  public:
   // Returns whether notes of this scope are wanted.
@@ -79,7 +79,7 @@ class Scope {
   // The innermost scope of this thread; null outside of all scopes.
   static Scope* innermost() { return innermost_; }
 
-  // Whether an observer wants notes: collecting them costs its time only then.
+  // Returns whether an observer wants notes. Only then does collecting them cost time.
   bool takes_notes() const { return takes_notes_; }
   bool has_notes() const { return has_notes_; }
   // Tells the observer more of this scope: "kernel", "one_channel". Does nothing where none wants notes.

@@ -23,8 +23,8 @@ inline std::ostream& operator<<(std::ostream& out, Device device) {
 // "cpu", "cuda" (the first GPU) or "cuda:1". Error for anything else.
 Device parse_device(std::string_view text);
 
-// How many devices of a kind this process can use. There are 0 GPUs when this build has no CUDA back-end, when there is
-// no driver, and when CUDA_VISIBLE_DEVICES names none.
+// The number of devices of a kind that this process can use. There are 0 GPUs when this build has no CUDA back-end,
+// when there is no driver, and when CUDA_VISIBLE_DEVICES names none.
 int device_count(Device::Kind kind);
 
 // Waits until the device has done all work that this thread asked of it. Error when some of that work failed, because

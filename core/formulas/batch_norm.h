@@ -50,7 +50,7 @@ struct BatchNormFusion {
 template <class C>
 struct BatchNormTracker {
   C *running_mean, *running_var, *invstd;  // null running statistics: there are none
-  std::int64_t* num_batches;               // null: nobody counts batches
+  std::int64_t* num_batches;               // null: batches are not counted
   double eps, momentum;
 
   BatchNormTracker() = default;

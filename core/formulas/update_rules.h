@@ -32,7 +32,7 @@ struct UpdateSegment {
   float* count;
   std::int64_t numel;
   bool is_first;  // true while no update has written the state yet
-  // A number on the segment's device, or null. Where it is infinite or NaN, nothing is updated.
+  // A number on the segment's device, or null. If it is infinite or NaN, nothing is updated.
   const float* while_finite = nullptr;
 };
 
@@ -199,8 +199,8 @@ struct Average {
   TANDEM_HOST_DEVICE void operator()(float& average, float now) const { average = lerp(average, now, weight); }
 };
 
-// Scales gradients down to a norm of at most `most`. What is changed are the gradients themselves: the segment's
-// `parameter` and `gradient` both point to them.
+// Scales gradients down to a norm of at most `most`. This changes the gradients themselves: the segment's `parameter`
+// and `gradient` both point to them.
 struct ClipNorm {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
@@ -256,7 +256,7 @@ struct UpdateRule : rules::AnyOf {
   const rules::AnyOf& any() const { return *this; }
 };
 
-// What is called for each number of a segment.
+// The function that runs for each number of a segment.
 template <class Rule>
 TANDEM_HOST_DEVICE auto update_of(const Rule& rule, [[maybe_unused]] float count, [[maybe_unused]] bool is_first) {
   if constexpr (requires { rule.at(count, is_first); }) return rule.at(count, is_first);

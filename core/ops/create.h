@@ -26,8 +26,8 @@ Array linspace(double start, double end, std::int64_t steps, DType dtype = DType
 Array eye(std::int64_t n, std::optional<std::int64_t> m = {}, DType dtype = DType::f32, Device device = {});
 
 // Random numbers, drawn on the host. With the same seed they are those of PyTorch's CPU generator, on every device: f32
-// and f64 are equal to the bit, and 16-bit numbers are the f32 ones, rounded. rand is uniform in [0, 1), randn standard
-// normal, randint gives whole numbers in [low, high), and randperm a permutation of 0 .. n-1.
+// and f64 numbers are bitwise identical, and 16-bit numbers are the f32 ones, rounded. rand is uniform in [0, 1), randn
+// standard normal, randint gives whole numbers in [low, high), and randperm a permutation of 0 .. n-1.
 Array rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
            Generator& generator = default_generator());
 Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},

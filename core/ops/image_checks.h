@@ -1,4 +1,5 @@
-// What convolution, pooling and resizing check of an image and of a window over it. `operation` stands in the errors.
+// The checks of an image, and of a window over it, that convolution, pooling and resizing share. `operation` is the
+// name in errors.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -25,7 +26,7 @@ inline void check_window(const Window& w, const char* operation) {
                " must be positive, padding ", w.padding, " not negative, and none above ", most);
 }
 
-// How many elements of the input a kernel spans.
+// The number of elements of the input that a kernel spans.
 inline std::int64_t reach(std::int64_t kernel, std::int64_t dilation) { return dilation * (kernel - 1) + 1; }
 
 // The kernel must fit into the padded image.

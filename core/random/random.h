@@ -11,7 +11,7 @@
 namespace tandem {
 
 // The serial generator behind initialisation and sampling. With the same seed it draws the numbers that PyTorch's CPU
-// generator draws (std::mt19937 is the same algorithm), so weights and sample orders are equal to the bit. Only one
+// generator draws (std::mt19937 is the same algorithm), so weights and sample orders are bitwise identical. Only one
 // thread may use a Generator at a time.
 class Generator {
  public:

@@ -1,4 +1,4 @@
-// Normally distributed numbers, equal to the bit to those of PyTorch's CPU generator.
+// Normally distributed numbers, bitwise identical to those of PyTorch's CPU generator.
 #include <tandem/core/base/check.h>
 #include <tandem/core/random/random.h>
 

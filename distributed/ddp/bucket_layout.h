@@ -1,4 +1,5 @@
-// Which gradients share a bucket, and in which order the buckets are reduced. Pure functions of the parameters.
+// The division of gradients into buckets, and the order in which the buckets are reduced. Pure functions of the
+// parameters.
 #pragma once
 
 #include <tandem/autograd/tensor.h>

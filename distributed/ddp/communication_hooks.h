@@ -28,8 +28,8 @@ class StatefulHook {
  public:
   virtual ~StatefulHook() = default;
   virtual std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) = 0;
-  // What the next step of this rank depends on. Other ranks may have other names and shapes. Valid until the next step,
-  // which may write to these arrays.
+  // The state that the next step of this rank depends on. Other ranks may have other names and shapes. Valid until the
+  // next step, which may write to these arrays.
   virtual std::vector<NamedArray> state_dict() const = 0;
   // For the same rank of a group of the same size. Error when the state is not of such a hook. Then nothing is changed.
   virtual void load_state_dict(const std::vector<NamedArray>& state) = 0;

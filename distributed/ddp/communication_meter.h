@@ -15,8 +15,8 @@ struct CommunicationReport {
   struct Bucket {
     std::vector<std::string> parameters;
     std::size_t bytes = 0;
-    // How long the reduction of this bucket took. The time begins when the reduction is started or when that of the
-    // previous bucket has ended, whichever is later.
+    // The duration of this bucket's reduction. It begins when the reduction starts or when that of the previous bucket
+    // has ended, whichever is later.
     double communication = 0;
     double exposed = 0;  // how long the end of backward waited for this bucket
   };
@@ -41,7 +41,7 @@ struct CommunicationReport {
 // final; the noted end is late by at most the time between two gradients.
 class CommunicationMeter final : public ReducerObserver {
  public:
-  // What communication took since the buckets were made, and how much of it was hidden. This rank's view.
+  // The time of communication since the buckets were built, and how much of it was hidden, as this rank sees it.
   CommunicationReport report() const;
 
   void buckets_made() override;

@@ -46,15 +46,15 @@ class NoSync {
 //
 // Construction is collective. It compares the models of all ranks: if they differ, an Error on every rank shows the
 // first difference and which ranks differ. Then it copies rank 0's values to all ranks. Buffers, such as a batch norm's
-// running statistics, are rank 0's on every rank whenever somebody reads them; see sync_buffers().
+// running statistics, are rank 0's on every rank whenever a program reads them; see sync_buffers().
 //
-// Every backward pass that comes to a parameter is a step that all ranks take together. It does not matter how many
-// forward passes went before it, nor how often they used a parameter.
+// Every backward pass that reaches a parameter is a step that all ranks take together. It does not matter how many
+// forward passes came before it, or how often they used a parameter.
 //
-// What parts the ranks later is an Error: a parameter that the model gets after construction, at the next forward pass;
-// and another epoch of the Loader, or weights that are not the same bits on all ranks, which the first backward pass
-// and every 100th after it compare. They are not compared with join(), nor where the ranks' builds or processors
-// differ, whose clipping may sum in another order.
+// If the ranks diverge later, they throw an Error. A parameter that is added after construction is found at the next
+// forward pass. The first backward pass, and every 100th after it, compare the epoch of the Loader and the bits of the
+// weights. These are not compared with join(), or if the ranks' builds or processors differ, because clipping may then
+// sum in a different order.
 class DistributedDataParallel {
  public:
   DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
@@ -96,8 +96,8 @@ class DistributedDataParallel {
   void set_communication_hook(CommunicationHook hook) { reducer_->set_communication_hook(std::move(hook)); }
   const CommunicationHook& communication_hook() const { return reducer_->communication_hook(); }
 
-  // What the next step depends on besides the model and the hook, the same on all ranks: the order of the gradients in
-  // the buckets. Empty before the first backward pass, and with a group of one rank.
+  // The state that the next step depends on, except for the model and the hook. It is the same on all ranks: the order
+  // of the gradients in the buckets. Empty before the first backward pass, and with a group of one rank.
   std::vector<NamedArray> state_dict() const;
   // For a group of as many ranks. All ranks must give the same. After an empty state the next backward pass counts as
   // the first. Error when an entry is unknown or fits other parameters. Then nothing is changed.

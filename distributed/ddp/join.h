@@ -13,14 +13,14 @@
 namespace tandem::distributed {
 
 struct JoinOptions {
-  // What the sum of the gradients is divided by. True: the size of the group, so that every sample of a rank counts the
+  // The divisor of the sum of the gradients. True: the size of the group, so that every sample of a rank counts the
   // same throughout. False: the number of ranks that still have data, so that every step is a mean over those ranks.
   bool divide_by_initial_world_size = true;
   // True: when the first rank runs out of data, training ends with an Error on all ranks. This is for models that
   // communicate in forward: a rank without data cannot take part in that.
   bool throw_on_early_termination = false;
   // The optimizers of the loop: at the end all ranks get the state of the rank that trained last, as they get its
-  // model. Without it, ranks that ran out of data go on with momentum of their own, and the ranks part.
+  // model. Without it, ranks that ran out of data continue with their old momentum, and the ranks diverge.
   std::vector<optim::Optimizer*> optimizers = {};
 };
 

@@ -18,15 +18,15 @@
 namespace tandem::distributed {
 
 // The reducer owns the memory of the gradients. Each gradient is a view of its bucket, so communication needs no copy.
-// When the last gradient of a bucket is final, the reducer starts the all_reduce of the bucket, and backward goes on
+// When the last gradient of a bucket is final, the reducer starts the all_reduce of the bucket, and backward continues
 // while the group's own thread runs the all_reduce. Buckets start strictly in order: all ranks must start them in the
 // same order, but gradients may become ready in a different order on each rank. At the end of backward, the reducer
 // waits until all means have arrived.
 //
 // In the first pass, buckets hold the parameters in reverse order of registration. At the end of that pass the reducer
-// makes the buckets anew, in the order in which rank 0's gradients became ready. The gradients keep their values, but
-// their addresses change. A job that goes on from a checkpoint is given that order: a mean over three or more ranks may
-// have other bits at another place in a bucket.
+// rebuilds the buckets in the order in which rank 0's gradients became ready. The gradients keep their values, but
+// their addresses change. A job that resumes from a checkpoint is given that order, because a mean over three or more
+// ranks may have different bits at a different place in a bucket.
 //
 // After an exception in the middle of a backward pass this rank is out of step with the others, and the group can't be
 // used any more. The error about unused parameters is different: all ranks throw it, at the end of the pass. Only the
@@ -51,14 +51,14 @@ class Reducer {
   void set_after_pass(std::function<void()> call) { after_pass_ = std::move(call); }
   // From now on the ranks agree on each pass through `rounds`, if it is not null.
   void set_rounds(StepRounds* rounds) { rounds_ = rounds; }
-  // What a rank without data does while the others run a backward pass. Forgets this rank's gradients.
+  // A rank without data calls this while the others run a backward pass. Forgets this rank's gradients.
   void shadow_backward();
 
-  // The parameters in the order by which the buckets were made anew. Empty before that, and in a group of one rank.
+  // The parameters in the order in which the buckets were rebuilt. Empty before that, and in a group of one rank.
   const std::vector<std::int64_t>& gradient_order() const { return gradient_order_; }
-  // Makes the buckets in that order now, and not at the end of the first pass. All ranks must give the same. With an
-  // empty order the next pass is the first one again. Error when `order` does not hold each parameter that requires a
-  // gradient once. Then nothing is changed.
+  // Builds the buckets in that order now, and not at the end of the first pass. All ranks must give the same order.
+  // With an empty order the next pass is the first one again. Error when `order` does not hold each parameter that
+  // requires a gradient once. Then nothing is changed.
   void set_gradient_order(std::vector<std::int64_t> order);
 
   // From now on tells `observer`, which must not be null, what it does. Error in the middle of a backward pass.

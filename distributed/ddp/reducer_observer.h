@@ -18,7 +18,7 @@ class ReducerObserver {
  public:
   virtual ~ReducerObserver() = default;
 
-  virtual void buckets_made() {}   // anew: the sizes of buckets have changed
+  virtual void buckets_made() {}   // called again when buckets are rebuilt: their sizes have changed
   virtual void forward_begun() {}  // of a model that DistributedDataParallel calls
   virtual void backward_begun() {}
   virtual void reduction_begun(const GradBucket&) {}

@@ -1,5 +1,5 @@
-// Whether all ranks hold the same weights: something that one rank does alone, such as loading weights or setting a
-// learning rate, parts them, and no gradient shows it.
+// A check that all ranks hold the same weights. If one rank alone loads weights or sets a learning rate, the ranks
+// diverge, and no gradient shows it.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -11,8 +11,8 @@
 namespace tandem::distributed {
 
 // Compares the bits of the parameters over the ranks, by a sum of 8 bytes for each, and the epoch of the Loader.
-// Collective. An Error on all ranks names the first parameter that differs, and the ranks that have another one than
-// rank 0.
+// Collective. An Error on all ranks names the first parameter that differs, and the ranks whose values differ from rank
+// 0's.
 void check_same_weights(const std::vector<NamedTensor>& parameters, std::int64_t epoch, ProcessGroup& group);
 
 }  // namespace tandem::distributed

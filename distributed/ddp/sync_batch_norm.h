@@ -34,8 +34,8 @@ namespace tandem::distributed {
 //   m2    = sum_r (m2_r + count_r * (mean_r - mean)^2)
 //
 // All ranks compute the same from the same numbers, so mean, m2 / count (the variance) and the running statistics are
-// equal to the bit on all ranks. Each rank then normalises its own part: xhat = (x - mean) / sqrt(m2 / count + eps) and
-// y = weight * xhat + bias.
+// bitwise identical on all ranks. Each rank then normalises its own part: xhat = (x - mean) / sqrt(m2 / count + eps)
+// and y = weight * xhat + bias.
 //
 // Backward: one all-reduce per layer, which sums two values for each channel over the ranks, S1 = sum(dy) and
 // S2 = sum(dy * xhat). Each rank then computes the gradient of its own part:

@@ -10,7 +10,7 @@
 
 namespace tandem::distributed {
 
-// What happens to a parameter that a backward pass does not reach on this rank.
+// The treatment of a parameter that a backward pass does not reach on this rank.
 enum class Unused {
   error,  // backward() throws at its end, on every rank, and names the parameters and the ranks
   zero,   // its gradient counts as zero

@@ -1,4 +1,4 @@
-// How a process group for arrays on GPUs is made: NCCL's, where the build has CUDA.
+// Makes process groups for arrays on GPUs: NCCL's, if the build has CUDA.
 #pragma once
 
 #include <tandem/distributed/groups/operation_observer.h>

@@ -1,4 +1,5 @@
-// What the executors of operations share: HostExecutor for arrays in host memory, NcclExecutor for arrays on a GPU.
+// Code that the executors of operations share: HostExecutor for arrays in host memory, NcclExecutor for arrays on a
+// GPU.
 #pragma once
 
 #include <tandem/distributed/groups/observed_operation.h>

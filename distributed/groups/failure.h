@@ -1,4 +1,4 @@
-// How the ranks of a group tell each other, through the store, that the group has failed and why.
+// The ranks of a group tell each other, through the store, that the group has failed and why.
 #pragma once
 
 #include <tandem/distributed/store/store.h>

@@ -1,4 +1,4 @@
-// ForwardingGroup: a process group that hands everything on to another one. Who derives from it changes a part of that.
+// ForwardingGroup: a process group that forwards everything to another one. Derived classes change a part of that.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>

@@ -21,17 +21,17 @@ struct Member {
 
 using Members = std::vector<Member>;  // by rank in the group
 
-// Tells the store who this rank is, and reads who the others are. Collective. Error naming the first rank that
-// does not come within `timeout`. `mine` has this process's rank in the whole job, which differs from `rank` in a group
-// of some of its ranks, its backend and why it can't share memory; meet() finds out the rest.
+// Writes this rank's description to the store, and reads those of the others. Collective. Error naming the first rank
+// that does not come within `timeout`. `mine` has this process's rank in the whole job, which differs from `rank` in a
+// group of some of its ranks, its backend and why it can't share memory; meet() finds out the rest.
 Members meet(Store& store, int rank, int size, Member mine, Store::Timeout timeout);
 
-// Who rank `rank` of the group is. It must have met already.
+// The description of rank `rank` of the group. It must have met already.
 Member member_of(Store& store, int rank);
 
 bool share_a_host(const Members& members);
 
-// Which members have which backend, in a sentence; empty where all have the same.
+// A sentence that says which members have which backend. Empty if all have the same.
 std::string different_backends(const Members& members);
 
 // "rank 0 (a, pid 1), rank 2 (b, pid 5)"

@@ -25,7 +25,7 @@ class GroupObservers {
   std::string whereabouts(const std::vector<int>& ranks) const;
   std::vector<int> behind(std::uint64_t sequence) const;
 
-  // Destroys the observers. Nobody is told anything from then on.
+  // Destroys the observers. No observer is told anything from then on.
   void close();
 
  private:
@@ -58,7 +58,7 @@ class ObservedOperation {
   const std::size_t bytes;
   const std::uint64_t sequence;
   const std::string what;
-  // What the ranks compare: "all_reduce 'loss' (all_reduce(sum) of f32 (1))". Empty where `sequence` is 0.
+  // The text that the ranks compare: "all_reduce 'loss' (all_reduce(sum) of f32 (1))". Empty where `sequence` is 0.
   const std::string signature;
   const Time begun;
 

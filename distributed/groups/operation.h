@@ -11,7 +11,7 @@ namespace tandem::distributed {
 
 enum class ReduceOp { sum, mean, min, max, product };
 
-// How many arrays `inputs` and `outputs` hold, for each kind of operation. Broadcast, all_reduce and reduce work in
+// The number of arrays in `inputs` and `outputs`, for each kind of operation. Broadcast, all_reduce and reduce work in
 // place: they read and write the one array in `outputs`.
 //   broadcast, all_reduce, reduce    outputs: 1
 //   all_gather                       inputs: 1; outputs: one for each rank
@@ -46,7 +46,7 @@ struct Operation {
   const char* kind_name() const;
   // "all_reduce 'gradient bucket 2'", in one line: control characters of the name become question marks.
   std::string what() const;
-  // What all ranks must have in common besides the name. For the sum of f32 arrays of shape (64, 10):
+  // The text that must be equal on all ranks, apart from the name. For the sum of f32 arrays of shape (64, 10):
   // "all_reduce(sum) of f32 (64, 10)".
   std::string signature() const;
   // The same of an operation whose first output, or else first input, has this dtype and shape.

@@ -59,8 +59,8 @@ class OperationObserver {
   // The group has failed. The first reason is the one that counts.
   virtual void failed(const std::string& /*reason*/) noexcept {}
 
-  // What the late `ranks` are doing instead, for the text of an error. Empty when this observer does not know. This
-  // function and behind() may ask the store.
+  // Says what the late `ranks` are doing instead, for the text of an error. Empty when this observer does not know.
+  // This function and behind() may ask the store.
   virtual std::string whereabouts(const std::vector<int>& /*ranks*/) noexcept { return ""; }
   // The ranks that are known not to have come to collective `sequence`.
   virtual std::vector<int> behind(std::uint64_t /*sequence*/) noexcept { return {}; }
@@ -68,7 +68,7 @@ class OperationObserver {
 
 // Makes an observer for each new group; null for a group that it leaves alone.
 using MakeObserver = std::function<std::unique_ptr<OperationObserver>(const ObservedGroup&)>;
-// Who observes a group. It is told in this order.
+// The observers of a group, in the order in which they are told.
 using Observers = std::vector<MakeObserver>;
 
 }  // namespace tandem::distributed

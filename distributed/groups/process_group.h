@@ -35,9 +35,9 @@ class Work {
   // Waits until the operation is done; throws what went wrong (a PeerError that names the operation and the
   // peer, or another Error). The group's timeout bounds every operation, so wait() always returns.
   virtual void wait() = 0;
-  // The same for at most `timeout`: an Error after that, and the operation goes on.
+  // The same for at most `timeout`: an Error after that, and the operation continues.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
-  // What went wrong; null while the operation runs and when it succeeded.
+  // The error. Null while the operation runs and when it succeeded.
   virtual std::exception_ptr exception() const = 0;
 };
 
@@ -46,9 +46,9 @@ class Work {
 // untouched until the Work is done: call its wait(). The arrays may have any dtype and any strides. Once an operation
 // has failed, the group is broken: all later operations fail at once with that first cause.
 //
-// `name` appears in errors, and the ranks compare it: two operations of one shape that come in another order on a rank
-// are an Error where they have names. Several threads may start operations that have names; whether they come in one
-// order on all ranks is for the program to see to. Only one thread may start collectives without a name.
+// `name` appears in errors, and the ranks compare it: if two operations of one shape come in a different order on a
+// rank, that is an Error if they have names. Several threads may start operations that have names. The program must
+// make sure that they start in the same order on all ranks. Only one thread may start collectives without a name.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -58,8 +58,8 @@ class ProcessGroup {
 
   // `array` of rank `root` overwrites that of all others.
   [[nodiscard]] std::shared_ptr<Work> broadcast(Array array, int root, std::string name = {});
-  // Every rank ends with the reduction of all ranks' arrays, identical to the bit. mean is for floating
-  // dtypes: each rank's array times 1/size, then the sum.
+  // Every rank ends with the reduction of all ranks' arrays, bitwise identical. mean is for floating dtypes: each
+  // rank's array times 1/size, then the sum.
   [[nodiscard]] std::shared_ptr<Work> all_reduce(Array array, ReduceOp op = ReduceOp::sum, std::string name = {});
   // The same, on `root` only; elsewhere `array` is left as it was.
   [[nodiscard]] std::shared_ptr<Work> reduce(Array array, int root, ReduceOp op = ReduceOp::sum, std::string name = {});
@@ -109,7 +109,7 @@ class ProcessGroup {
   // The longest wait for a peer in an operation.
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  // Where the ranks met; null in a group of one that no launcher started.
+  // The store at which the ranks met. Null in a group of one that no launcher started.
   virtual std::shared_ptr<Store> store() const = 0;
 
   // Starts an operation. The functions above check their arguments, put them into an Operation and call this one. Its

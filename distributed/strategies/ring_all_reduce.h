@@ -8,8 +8,8 @@
 namespace tandem::distributed {
 
 // Does what group.all_reduce(array, op)->wait() does, for op sum or mean. Each rank sends only to the next rank, and
-// receives only from the rank before it. Any group size, any number of elements, any strides. The result is identical
-// to the bit on all ranks. For an array of n bytes on W ranks, each rank sends 2 (W - 1) / W n bytes and receives as
+// receives only from the rank before it. Any group size, any number of elements, any strides. The result is bitwise
+// identical on all ranks. For an array of n bytes on W ranks, each rank sends 2 (W - 1) / W n bytes and receives as
 // many: always less than 2 n. Collective; blocks. (Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for
 // clusters of workstations", 2009.)
 void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op = ReduceOp::sum);

@@ -30,7 +30,7 @@ class SegmentationModel : public Module {
   enum class Head { fcn, deeplabv3 };
   SegmentationModel(Head head, int depth, const SegmentationOptions& options = {});
 
-  // The outputs of both heads in training. In evaluation only `out`, because nobody reads `aux` there.
+  // The outputs of both heads in training. In evaluation only `out`, because `aux` is not needed there.
   Segmentation segment(const Tensor& x);
   Tensor forward(const Tensor& x) override { return segment(x).out; }
 

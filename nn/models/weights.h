@@ -1,4 +1,4 @@
-// Weights of somebody else's training for a model of this folder.
+// Pretrained weights from elsewhere for a model of this folder.
 #pragma once
 
 #include <tandem/core/array/named_array.h>

@@ -10,15 +10,15 @@
 namespace tandem::distributed {
 
 struct PeerLink {
-  FileDescriptor socket;  // a stream to the peer that nobody writes to: it becomes readable when the peer is gone
+  FileDescriptor socket;  // a stream to the peer, never written to: it becomes readable when the peer is gone
   FileDescriptor file;    // the file that the peer gave
 };
 
 // Collective. Gives `file` to all other members and returns a link to each of them, by rank; the link of `rank` itself
 // is empty. The files are passed over Unix sockets, and the ranks tell each other the names of their sockets through
-// `store`. Nothing appears in the file system, but everybody on the machine can see the sockets and connect: processes
-// of other users are turned away at once, and a stranger who says nothing delays nobody. Error when a rank does not
-// come before the deadline.
+// `store`. Nothing appears in the file system, but every process on the machine can see the sockets and connect.
+// Processes of other users are turned away at once, and a stranger that sends nothing delays no rank. Error when a rank
+// does not connect before the deadline.
 std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
                                            Deadline deadline);
 

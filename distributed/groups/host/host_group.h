@@ -22,11 +22,11 @@ struct GroupOptions {
   // share a host, else the interface through which this host reaches the store.
   std::string interface {};
   // automatic: shm where all ranks are on one host and each has room for it, else gloo. shm: Error unless all ranks are
-  // on one host. nccl: as automatic, for a group of which nccl_group() makes one for GPUs. Error on all ranks, which
-  // names them, where theirs differ.
+  // on one host. nccl: as automatic, for a group of which nccl_group() makes one for GPUs. If the ranks' backends
+  // differ, an Error on all ranks names them.
   GroupBackend backend = GroupBackend::automatic;
-  // Who observes the operations of the group and of its subgroups. Without a Watchdog among them a rank does not learn
-  // that another one has failed before it waits for that one, and errors do not say what late ranks are doing.
+  // The observers of the operations of the group and of its subgroups. Without a Watchdog among them, a rank does not
+  // learn that another rank has failed before it waits for that rank, and errors do not say what late ranks are doing.
   Observers observers{};
 };
 

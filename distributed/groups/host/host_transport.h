@@ -39,8 +39,8 @@ struct Call {
   std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
   const std::string& signature;
   Deadline deadline;
-  // Whether this thread may watch for its peers without sleeping. A thread that waits for the result has nothing else
-  // to do and may; the communication thread must leave its core to the computation.
+  // True if this thread may watch for its peers without sleeping. A thread that waits for the result has nothing else
+  // to do and may. The communication thread must leave its core to the computation.
   bool may_spin;
 };
 

@@ -18,7 +18,7 @@ namespace tandem::distributed {
 // Throws where `code` is not MPI_SUCCESS: what was done, and MPI's words.
 void check_mpi(int code, const char* what);
 
-// What MPI reads and writes until the requests are done.
+// Memory that MPI reads and writes until the requests are done.
 struct Pending {
   MPI_Request collective = MPI_REQUEST_NULL, to_next = MPI_REQUEST_NULL, from_previous = MPI_REQUEST_NULL;
   std::vector<Array> arrays;
@@ -32,8 +32,8 @@ struct Message {
   std::unique_ptr<char[]> bytes;
 };
 
-// Who calls MPI holds this mutex: one thread at a time may be in MPI. lock() throws an Error once a call of MPI has not
-// come back in time and was given up: no thread can call MPI any more.
+// A thread that calls MPI holds this mutex: one thread at a time may be in MPI. lock() throws an Error once a call of
+// MPI has not come back in time and was given up: no thread can call MPI any more.
 class MpiMutex {
  public:
   void lock();
@@ -51,9 +51,9 @@ class Mpi {
  public:
   static Mpi& get();
 
-  MpiMutex mutex;                                 // who uses anything below holds it, too
+  MpiMutex mutex;                                 // also held to use any of the members below
   std::list<std::unique_ptr<Pending>> abandoned;  // MPI may write there as long as the process lives
-  std::list<Message> in_flight;                   // sent, or received for nobody
+  std::list<Message> in_flight;                   // sent, or received without a receiver
 
   MPI_Datatype type(DType dtype) const { return types_.at(static_cast<std::size_t>(dtype)); }
   DType dtype(MPI_Datatype type) const;

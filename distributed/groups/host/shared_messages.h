@@ -14,7 +14,7 @@ namespace tandem::distributed {
 // receiver has copied it. One thread at a time calls send() and receive(); any thread may wait for a Transfer.
 class SharedMessages {
  public:
-  // What the mailboxes of one rank need of its segment. Zeroed memory is a row of empty mailboxes.
+  // The part of a rank's segment that its mailboxes need. Zeroed memory is a row of empty mailboxes.
   static std::size_t bytes(int size);
 
   // `segments`, by rank: in each the mailboxes begin at `offset`.

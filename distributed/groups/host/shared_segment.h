@@ -37,7 +37,7 @@ class SharedSegment {
   // segment allocates in it.
   std::size_t allocate(std::size_t bytes);
   void free(std::size_t offset);
-  // Whether [data, data + bytes) lies in the segment.
+  // Returns whether [data, data + bytes) lies in the segment.
   bool contains(const void* data, std::size_t bytes) const;
 
  private:

@@ -28,7 +28,7 @@ class NcclCommunicator {
   void run(const char* what, const std::function<ncclResult_t(ncclComm_t)>& enqueue,
            const std::function<void()>& keep_waiting);
 
-  // What has gone wrong since the ranks were connected, in NCCL's words; empty: nothing.
+  // The error since the ranks were connected, in NCCL's words. Empty if there was none.
   std::string error();
 
   // Tells NCCL that this memory will be used again and again, which saves it a copy where the connection allows that.
@@ -38,7 +38,8 @@ class NcclCommunicator {
 
   // The orderly end, when no operation is under way. Then nothing but the destructor may be called.
   void close(const std::function<void()>& keep_waiting);
-  // Ends it at once: what runs on the GPU stops, with undefined results, and whoever waits in run() gets an Error.
+  // Ends it at once: what runs on the GPU stops, with undefined results, and a thread that waits in run() gets an
+  // Error.
   void abort() noexcept;
 
  private:

@@ -25,7 +25,7 @@
 
 namespace tandem::distributed {
 
-// Whether a CUDA graph is being recorded in `stream`.
+// Returns whether a CUDA graph is being recorded in `stream`.
 bool is_recorded(cudaStream_t stream);
 // A key of the executor's store, there once the rank has left with everything done.
 std::string ended_key(int rank);
@@ -41,7 +41,7 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
 
   // `operation` is on arrays of the device, and neither a barrier nor a message.
   std::shared_ptr<Work> start(Operation operation);
-  // Ends what is under way: in order when somebody has waited for all of it, else at once.
+  // Ends the running operations: cleanly if the program has waited for all of them, else at once.
   void close();
 
   // Zeros that NCCL knows. They may outlive the executor.

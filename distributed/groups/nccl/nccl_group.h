@@ -19,9 +19,9 @@ namespace tandem::distributed {
 // receiver, and this group's must not.
 //
 // A thread of the group watches NCCL and the peers. When an operation fails, does not end within the timeout or is left
-// alone by a peer, it stops NCCL on this GPU and tells all ranks who was missing. What the GPU holds is then
-// undefined, so the next thing read from it throws that PeerError too.
-// `observers` observe the operations on the GPU. Not in builds without CUDA.
+// alone by a peer, it stops NCCL on this GPU and tells all ranks which rank was missing. The contents of the GPU's
+// memory are then undefined, so the next read from it throws that PeerError too. `observers` observe the operations on
+// the GPU. Not in builds without CUDA.
 std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Device device, int job_rank,
                                          const Observers& observers);
 

@@ -1,4 +1,4 @@
-// What each kind of operation is in NCCL's terms.
+// The translation of each kind of operation to NCCL.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>

@@ -14,7 +14,7 @@ struct alignas(64) FlightEntry {
     done,
     failed
   };
-  std::uint64_t number;    // from 1 on; 0: nothing yet, or somebody writes here just now
+  std::uint64_t number;    // from 1 on; 0: nothing yet, or the entry is being written
   std::uint64_t sequence;  // among the collectives of the group, from 1 on; 0: a message, or nothing to move
   std::int64_t queued, started, ended;
   State state;

@@ -32,9 +32,9 @@ class FlightRecorder {
     std::size_t capacity = FlightHeader::right_capacity;
   };
 
-  // Makes FOLDER/rank-R anew. Error when that can't be done, as on a full disk.
+  // Creates or replaces FOLDER/rank-R. Error when that can't be done, as on a full disk.
   explicit FlightRecorder(const Options& options);
-  // Where something has failed, or an exception is on its way, a temporary file stays, and stderr says where it is.
+  // If something has failed, or an exception is propagating, a temporary file stays, and stderr says where it is.
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;

@@ -1,4 +1,4 @@
-// Watchdog: every rank tells the store what it is doing, so that whoever waits in vain learns why.
+// Watchdog: every rank tells the store what it is doing, so that a rank that waits in vain learns why.
 #pragma once
 
 #include <tandem/core/base/deadline.h>

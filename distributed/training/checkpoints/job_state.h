@@ -26,16 +26,16 @@ class JobState {
   };
   void keep(Kept kept);
 
-  // Error when a parameter of the model is not finite, or a buffer NaN: nobody wants to go on from that.
+  // Error when a parameter of the model is not finite, or a buffer NaN: such a checkpoint would be useless.
   void require_finite() const;
   // The arrays of `state` that all ranks have alike. For rank 0.
   void fill(TrainingState& state) const;
-  // What this rank alone has. The arguments are TrainingState's of the same names. Collective.
+  // The state that only this rank has. The arguments are TrainingState's of the same names. Collective.
   std::vector<NamedArray> of_rank(const std::string& generator, const std::string& generator_now) const;
-  // Brings the objects, and default_generator(), to what a checkpoint says, and drops its arrays. `note` is told what
-  // of it fits this job no longer. Sets the generators of `state` to those of this rank. Collective.
+  // Brings the objects, and default_generator(), to what a checkpoint says, and drops its arrays. `note` is told which
+  // parts no longer fit this job. Sets the generators of `state` to those of this rank. Collective.
   void restore(TrainingState& state, const std::function<void(const std::string&)>& note);
-  // Copies all that training changes, and default_generator(). Returns the function that brings these back, to the bit.
+  // Copies all that training changes, and default_generator(). Returns the function that restores them bit for bit.
   [[nodiscard]] std::function<void()> remember();
 
  private:
