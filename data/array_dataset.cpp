@@ -18,16 +18,14 @@ ArrayDataset::ArrayDataset(Batch rows) : rows_(std::move(rows)) {
 }
 
 Sample ArrayDataset::sample(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was requested, but there are only ",
-               size());
+  TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was requested, there are ", size());
   Batch row = rows_.map([&](const Array& array) { return array.select(0, index).clone(); });
   return {row.inputs, row.targets, std::move(row.more)};
 }
 
 Batch ArrayDataset::get(std::span<const std::int64_t> indices) const {
   for (const auto index : indices)
-    TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was requested, but there are only ",
-                 size());
+    TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was requested, there are ", size());
   return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
 }
 

@@ -90,13 +90,13 @@ bool Cifar::is_in(const fs::path& folder, Version version) {
 }
 
 Sample Cifar::sample(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was requested, but there are only ", size());
+  TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was requested, there are ", size());
   return {images_.select(0, index), labels_.select(0, index)};
 }
 
 Batch Cifar::get(std::span<const std::int64_t> indices) const {
   for (const auto index : indices)
-    TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was requested, but there are only ", size());
+    TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was requested, there are ", size());
   return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
 }
 

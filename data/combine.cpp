@@ -13,7 +13,7 @@ namespace tandem::data {
 namespace {
 
 void check_index(const char* dataset, std::int64_t index, std::int64_t size) {
-  TANDEM_CHECK(index >= 0 && index < size, dataset, ": sample ", index, " was requested, but there are only ", size);
+  TANDEM_CHECK(index >= 0 && index < size, dataset, ": sample ", index, " was requested, there are ", size);
 }
 
 // Puts `part` at rows `positions` of `whole`, which is made for `count` rows when the first part comes.

@@ -69,7 +69,7 @@ Mnist Mnist::to(Device device) const {
 
 Batch Mnist::get(std::span<const std::int64_t> indices) const {
   for (const auto index : indices)
-    TANDEM_CHECK(index >= 0 && index < size(), "Mnist: sample ", index, " was requested, but there are only ", size());
+    TANDEM_CHECK(index >= 0 && index < size(), "Mnist: sample ", index, " was requested, there are ", size());
   return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
 }
 

@@ -381,8 +381,7 @@ int main(int argc, char** argv) try {
   for (int i = 2; i < argc; ++i) worlds.push_back(std::atoi(argv[i]));
   if (worlds.empty()) worlds = {2, 4};
   for (const int world : worlds)
-    if (world < 1 || batch_size % world != 0)
-      fail("expected numbers of processes that divide 60, the number of images in a step");
+    if (world < 1 || batch_size % world != 0) fail("expected numbers of processes that divide 60, the batch size");
   const Images images(folder + "/train"), tests(folder + "/t10k");
   std::puts("One process, whole batches:");
   const auto alone = train(images, tests, Ring{});

@@ -47,7 +47,7 @@ void add_options(TrainingOptions& options, Settings& s) {
   options.add("--model", s.model, "deeplabv3_resnetN or fcn_resnetN (deeplabv3_resnet101)");
   options.add("--weights", s.weights, "initial weights: none, a name, a file or a URL (none)");
   options.add("--init", s.init, "a file with every tensor of the model, as initial weights");
-  options.add("--weights-key", s.weights_key, "the entry of that file that holds the state dict (the usual one)");
+  options.add("--weights-key", s.weights_key, "the entry with the state dict (the usual one)");
   options.add("--lr", s.lr, "learning rate; ten times as much for the auxiliary classifier", {.min = 0});
   options.add("--momentum", s.momentum, "of the gradients", {.min = 0, .max = 1});
   options.add("--weight-decay", s.weight_decay, "L2 penalty", {.min = 0});

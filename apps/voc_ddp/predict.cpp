@@ -161,8 +161,7 @@ int predict_main(int argc, const char* const* argv) {
   options.add_arguments("IMAGE", settings.images, "pictures: JPEG, PNG, BMP or PNM");
   options.add("--weights", settings.weights,
               "weights, which also say what the model is: a file (.safetensors or .pth), a URL or a name");
-  options.add("--weights-key", settings.weights_key,
-              "the entry of that file that holds the state dict (the usual one)");
+  options.add("--weights-key", settings.weights_key, "the entry with the state dict (the usual one)");
   options.add("--output", settings.output, "folder for NAME.png, the classes, and NAME_overlay.png (here)");
   options.add("--base", settings.base, "short side that pictures are resized to", {.min = 1, .max = 1 << 14});
   options.add("--max-size", settings.max_size, "longest allowed long side; a larger picture is made smaller",

@@ -108,8 +108,7 @@ void Trainer::Batches::Iterator::end_epoch() {
 }
 
 Trainer::Batches::Iterator& Trainer::Batches::Iterator::operator++() {
-  TANDEM_CHECK(!running_.waits_for_step,
-               "Trainer: step(loss) must be called for each batch: it was not called for the last one");
+  TANDEM_CHECK(!running_.waits_for_step, "Trainer: step(loss) was not called for this batch: call it for each");
   if (running_.leaves_epoch) end_epoch();
   else ++*batch_;
   find_batch();

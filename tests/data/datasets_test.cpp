@@ -37,7 +37,7 @@ TEST(SampleDataset, StacksSamples) {
   EXPECT_TRUE(batch.inputs.is_channels_last());
   EXPECT_EQ(batch.targets.shape(), (Shape{2, 2, 3}));
   EXPECT_EQ(batch.inputs.to_vector<float>(), (std::vector<float>{30, 31, 32, 33, 34, 35, 10, 11, 12, 13, 14, 15}));
-  EXPECT_ERROR(Images().get(Indices{10}), "sample 10 was requested, but there are only 10");
+  EXPECT_ERROR(Images().get(Indices{10}), "sample 10 was requested, there are 10");
 }
 
 TEST(SampleDataset, SaysWhichSamplesDiffer) {
@@ -76,7 +76,7 @@ TEST(ArrayDataset, GathersRows) {
   EXPECT_EQ(batch.inputs.to_vector<float>(), (std::vector<float>{4, 5, 0, 1, 4, 5}));
   EXPECT_EQ(batch.targets.to_vector<std::int64_t>(), (Indices{2, 0, 2}));
   EXPECT_FALSE(ArrayDataset(counting({4, 2})).get(Indices{1}).targets.defined());
-  EXPECT_ERROR(rows.get(Indices{-1}), "sample -1 was requested, but there are only 4");
+  EXPECT_ERROR(rows.get(Indices{-1}), "sample -1 was requested, there are 4");
   EXPECT_ERROR(ArrayDataset(counting({4, 2}), counting({3})), "one row for each sample");
 }
 
@@ -114,8 +114,8 @@ TEST(Subset, ShowsTheSamplesItNames) {
   EXPECT_EQ(odd.size(), 3);
   EXPECT_EQ(inputs_of(odd, {2, 0}), (std::vector<float>{1, 5}));
   EXPECT_EQ(inputs_of(Subset(odd, {1}), {0}), (std::vector<float>{3}));
-  EXPECT_ERROR(odd.get(Indices{3}), "Subset: sample 3 was requested, but there are only 3");
-  EXPECT_ERROR(Subset(rows, {6}), "Subset: sample 6 was requested, but there are only 6");
+  EXPECT_ERROR(odd.get(Indices{3}), "Subset: sample 3 was requested, there are 3");
+  EXPECT_ERROR(Subset(rows, {6}), "Subset: sample 6 was requested, there are 6");
 }
 
 // torch.utils.data.random_split with torch.Generator().manual_seed(3).

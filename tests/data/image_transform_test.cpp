@@ -388,7 +388,7 @@ TEST(SegmentationTransform, SaysWhatIsWrong) {
   EXPECT_ERROR(PreparedSegmentation(files, wrong), "can't be resized to 1 to 0");
   const PreparedSegmentation prepared(files, plain());
   EXPECT_ERROR(prepared.sample(0, {40, 60, false, {40, 0, 8, 8}}), "a window of 8 x 8 at 0, 40");
-  EXPECT_ERROR(prepared.sample(1), "sample 1 was requested, but there are only 1");
+  EXPECT_ERROR(prepared.sample(1), "sample 1 was requested, there are 1");
   EXPECT_ERROR(PreparedSegmentation::prepare(ImageFile(blocks / "image.png"), SegmentationTransform::train(40, 8)),
                "random transform");
   EXPECT_ERROR(SegmentationFiles({}, 21), "at least one pair");

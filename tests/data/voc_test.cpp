@@ -57,7 +57,7 @@ TEST(Voc, ReadsTheLists) {
   for (const auto label : first.target.to_vector<std::int64_t>()) seen[static_cast<std::size_t>(label)] = true;
   EXPECT_TRUE(seen[0] && seen[8] && seen[15] && seen[255]);
   EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 4);
-  EXPECT_ERROR(train.sample(2), "sample 2 was requested, but there are only 2");
+  EXPECT_ERROR(train.sample(2), "sample 2 was requested, there are 2");
 }
 
 TEST(Voc, KnowsWhereEachYearLies) {

@@ -68,7 +68,7 @@ void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingStat
     note_(fmt::format(
         "note: the checkpoint was written with a {} of {}, continuing with {}{}", what, before, then,
         is_mid_epoch
-            ? ": the remaining samples are redistributed, and the bits will differ from those of an uninterrupted run"
+            ? ": the remaining samples are redistributed, and the bits differ from those of an uninterrupted run"
             : ""));
   };
   compare("--seed", saved.seed, now.seed, true);

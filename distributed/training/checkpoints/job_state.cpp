@@ -123,13 +123,11 @@ void JobState::restore_kept(const std::vector<NamedArray>& arrays,
   auto left = arrays;
   for (const auto& kept : kept_) {
     const auto mine = take(left, kept.name + "/");
-    if (mine.empty())
-      note("note: the checkpoint has no state of \"" + kept.name + "\", which starts from the beginning");
+    if (mine.empty()) note("note: the checkpoint has no \"" + kept.name + "\", which starts afresh");
     else kept.load_state_dict(mine);
   }
   if (!left.empty())
-    note("note: left out, because this run has no such object: \"" + left[0].name.substr(0, left[0].name.find('/')) +
-         "\"");
+    note("note: left out: this run has no object \"" + left[0].name.substr(0, left[0].name.find('/')) + "\"");
 }
 
 // What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.

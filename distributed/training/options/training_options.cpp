@@ -110,8 +110,7 @@ void TrainingOptions::add_process_options(const std::string& shared) {
                                              : v == "f16" ? DType::f16
                                                           : DType::f32; },
       "compute type; weights stay f32 (f32)");
-  p.number(shared, "--threads", threads, "threads per process (cores / processes on this host)",
-           {.min = 1, .max = 4096});
+  p.number(shared, "--threads", threads, "threads per process (cores / processes here)", {.min = 1, .max = 4096});
 }
 
 void TrainingOptions::add_training_options(const std::string& shared) {
@@ -122,8 +121,7 @@ void TrainingOptions::add_training_options(const std::string& shared) {
          "on the CPU, compute convolutions only as direct sums: smaller errors, two to three times the time");
   p.number(shared, "--workers", workers, "loader threads per process (" + shown(workers) + ")",
            {.min = 0, .max = 4096});
-  p.number(shared, "--epochs", epochs, "number of epochs in all; 0 only evaluates (" + shown(epochs) + ")",
-           {.min = 0, .max = 1e9});
+  p.number(shared, "--epochs", epochs, "in all; 0 only evaluates (" + shown(epochs) + ")", {.min = 0, .max = 1e9});
   p.number(shared, "--batch-size", batch_size, "samples per step, for each process (" + shown(batch_size) + ")",
            {.min = 1, .max = 1e9});
   p.number(shared, "--max-steps", max_steps, "stop after this many steps in all (none)", {.min = 1, .max = 1e15});
@@ -182,8 +180,8 @@ void TrainingOptions::divide_threads(ProcessGroup& group) const {
   const std::string warning = divide_cores(group, are_threads_given_);
   if (!warning.empty() && !quiet) std::cerr << program_ << ": warning: " << warning << std::endl;
   if (group.rank() == 0 && parser_->given("--workers") && workers > available_cores() && !quiet)
-    std::cerr << program_ << ": warning: --workers " << workers << ": more workers than cores, " << available_cores()
-              << ", help only if they wait for a disk" << std::endl;
+    std::cerr << program_ << ": warning: --workers " << workers << ": more workers than the " << available_cores()
+              << " cores help only if they wait for a disk" << std::endl;
 }
 
 void TrainingOptions::choose_device(Environment environment) {

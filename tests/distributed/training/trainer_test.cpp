@@ -187,7 +187,7 @@ TEST(Trainer, EachBatchNeedsOneStep) {
       expect_parts(error_of([&] {
                      for (auto& batch : trainer.batches(loader)) static_cast<void>(batch);
                    }),
-                   {"step(loss) must be called for each batch"});
+                   {"step(loss) was not called for this batch"});
     }
     {
       Trainer trainer(options, group, model);
