@@ -38,7 +38,7 @@ struct Wanted {
   std::unordered_map<const GraphNode*, Array> nodes;
 };
 
-// Whether sums may be written over a gradient that is on its way.
+// Returns whether a sum may overwrite a gradient that is being delivered.
 bool may_be_written(const Array& gradient) {
   return autograd::is_unshared(gradient) && (gradient.is_contiguous() || gradient.is_channels_last());
 }
@@ -114,7 +114,7 @@ class BackwardPass {
     }
   }
 
-  // Two passes at once would lose a part of the sum. A pass within another one, on its thread, waits for nobody.
+  // Two passes at once would lose a part of the sum. A pass within another one, on the same thread, does not wait.
   void claim(const std::shared_ptr<TensorState>& leaf) {
     const auto me = std::this_thread::get_id();
     std::thread::id other;
@@ -203,7 +203,8 @@ class BackwardPass {
       if (node.edges[i].node) deliver(node.edges[i], std::move(gradients[i]));
   }
 
-  // Where the node may write the gradients of its inputs: in the fixed memory of leaves that get no other gradient.
+  // The memory to which the node may write the gradients of its inputs: the fixed memory of leaves that get no other
+  // gradient.
   std::vector<Array> places_for(const GraphNode& node) {
     std::vector<Array> places;
     for (std::size_t i = 0; i < node.edges.size() && !wanted_; ++i) {
@@ -241,8 +242,8 @@ class BackwardPass {
   std::vector<Array> places_;
 };
 
-// The number 1, which nobody writes over: autograd writes only to memory that one Array shows. On a GPU it is kept,
-// because making it takes a kernel.
+// The number 1. It is never overwritten, because autograd writes only to memory that a single Array shows. On a GPU it
+// is kept, because making it takes a kernel.
 Array one(const Shape& shape, DType dtype, Device device) {
   const auto make = [&] { return ops::full({}, 1, dtype, device); };
   if (device.is_cpu()) return make().reshape(shape);
@@ -252,7 +253,7 @@ Array one(const Shape& shape, DType dtype, Device device) {
   const auto found = kept->find({device.index, dtype});
   if (found != kept->end()) return found->second.reshape(shape);
   const Array made = make();
-  // What a recorded graph makes is made again by each replay, in memory that goes with the graph.
+  // Each replay of a recorded graph computes the graph's arrays again, in memory that is freed with the graph.
   if (!is_recording_graph()) kept->emplace(std::pair(device.index, dtype), made);
   return made.reshape(shape);
 }

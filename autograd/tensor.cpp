@@ -174,9 +174,9 @@ void TensorState::accumulate(Array gradient) {
     if (is_there) grad.storage()->written_by("backward");  // the operation wrote it there (gradient_place.h)
     else grad.copy_from(gradient);
   } else {
-    // The gradient gets the memory order of the value, or is row-major when the value is not dense. The array that came
-    // is kept when nobody else shows its memory and it has that order already. The gradient of a sum, for example, does
-    // not: it may be one number repeated.
+    // The gradient gets the memory order of the value, or is row-major when the value is not dense. The array that
+    // arrived is kept if no other Array shows its memory and it has that order already. The gradient of a sum, for
+    // example, does not have it: it may be one number repeated.
     const MemoryOrder order(value);
     const bool ours = is_unshared(gradient) && gradient.dtype() == value.dtype() && order.fits(gradient);
     if (ours) {

@@ -28,7 +28,7 @@ struct Weight {
   std::int64_t offset;
   DType low;  // the dtype of the copy
   bool is_needed = false;
-  // The copy; undefined where there is none. What follows tells when it was made.
+  // The copy, or undefined. The next members say when it was made.
   Array copy{};
   std::uint64_t version = 0, recording = 0, replays = 0;
 
@@ -43,7 +43,7 @@ struct Weight {
     return address == value.storage().get() && !storage.expired() && offset == value.offset() && low == dtype &&
            shape == value.shape() && strides == value.strides();
   }
-  // A replay changes parameters, and does not count that as a write. What a recording made is there in its replays.
+  // A replay changes parameters, and does not count that as a write. Copies that a recording made exist in its replays.
   bool has_copy() const {
     return copy.defined() && version == address->version() && recording == recording_number() &&
            replays == replays_so_far();

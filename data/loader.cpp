@@ -37,7 +37,7 @@ thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max()
                "; samples:", list.str());
 }
 
-// Once `is_over`, nobody takes the batch any more, and the dataset may be gone.
+// Once `is_over`, the batch is not taken any more, and the dataset may be gone.
 Batch load(const Dataset& dataset, Indices indices, const Epoch& epoch, std::int64_t number,
            const std::atomic<bool>& is_over) {
   Scope scope(Scope::Kind::phase, "load batch");

@@ -15,8 +15,8 @@ const M* exactly(const Module* module) {
   return module && typeid(*module) == typeid(M) ? static_cast<const M*>(module) : nullptr;
 }
 
-// Whether the largest number of a window is the same before and after ReLU. A window that holds padding alone has
-// -infinity, which ReLU makes 0; without dilation and ceil_mode there is none.
+// Returns whether max pooling gives the same before and after ReLU. A window that holds only padding has -infinity,
+// which ReLU makes 0. Without dilation and ceil_mode there is no such window.
 bool commute(const ReLU* relu, const MaxPool2d* pool) {
   return relu && pool && !relu->is_inplace() && pool->options().dilation == Extent(1) && !pool->options().ceil_mode;
 }

@@ -51,7 +51,7 @@ void ExponentialMovingAverage::update() {
                           false});
       e.average.storage()->written_by("ExponentialMovingAverage::update");
     } else {
-      // Integers, such as counters, are averaged in f32. What is not whole is then cut off.
+      // Integers, such as counters, are averaged in f32. Their fractions are then cut off.
       Array average = e.average.to(DType::f32).clone();
       const Array now = value.to(DType::f32).contiguous();
       backend(value.device())

@@ -7,8 +7,8 @@ namespace tandem {
 
 namespace {
 
-// How many equal calls run as they are before one is recorded. The first step creates gradients and momentum, and only
-// the second one finds them in place. Between the two, DistributedDataParallel lays out its buckets anew.
+// The number of equal calls that run as they are before one is recorded. The first step creates gradients and momentum,
+// and only the second one finds them in place. Between the two, DistributedDataParallel rebuilds its buckets.
 constexpr std::int64_t warm_up_calls = 3;
 
 }  // namespace

@@ -43,9 +43,9 @@ Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   return filter;
 }
 
-// Of input, weight and bias, as images. `in` is the input, which the gradient of the input does not need, and `shape`
-// its shape. `filter` is the weight in the form that x's device takes. The gradients of weight and bias are in the
-// places that there are for them, as far as such places fit.
+// The gradients of input, weight and bias, as images. `in` is the input, which the gradient of the input does not need,
+// and `shape` its shape. `filter` is the weight in the form that x's device takes. The gradients of weight and bias are
+// in the places that there are for them, as far as such places fit.
 Gradients conv2d_gradients(const Saved& in, const Shape& shape, const Array& grad_y, const Array& filter,
                            const Window& window, const Array& weight, Needs needs, Kind kind) {
   Gradients gradients(3);
@@ -103,11 +103,11 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
                 });
 }
 
-// Whether the output padding is below the stride, as the operation needs it. An output padding that is only below the
-// dilation is allowed too, but it reaches places that no step of the window reaches.
+// Returns whether the output padding is below the stride, as the operation needs it. An output padding that is only
+// below the dilation is allowed too, but it reaches places that no step of the window reaches.
 bool ends_within_stride(Extent output_padding, const Window& window) {
   const auto within = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
-    // Where `more` is below neither, the operation itself throws the Error.
+    // If `more` is below neither, the operation itself throws the Error.
     return more < stride || more >= dilation;
   };
   return within(output_padding.h, window.stride.h, window.dilation.h) &&

@@ -19,8 +19,8 @@ Array inverse_sqrt(const Array& variance, double eps) {
   return ops::zip(functors::Div{}, ops::ones(std.shape(), std.dtype(), std.device()), std);
 }
 
-// What batch_norm normalises by. `count`, of shape (), says how many values of a channel the statistics are made of;
-// there is none in evaluation.
+// The statistics by which batch_norm normalises. `count`, of shape (), is the number of values of a channel behind the
+// statistics. It is undefined in evaluation.
 struct Statistics {
   Array mean, invstd;
   std::optional<Array> count;
@@ -73,7 +73,7 @@ struct BatchNormBackward {
     std::optional<BatchNormLastRelu> last;
     if (y.is_set()) last = {y, empty_like(grad)};
     const auto* const relu = last ? &*last : nullptr;
-    // Where ranks share statistics, their sums travel side by side, and not in the places of two gradients.
+    // If ranks share statistics, their sums travel side by side instead of in the memory of two gradients.
     const Array& seen = fusion.max_pool_2x2 ? selected : in.get();
     ops::BatchNormSums sums{gradient_place(2), gradient_place(1)};
     if (!exchange && sums.dy.defined() && sums.dy_xhat.defined())

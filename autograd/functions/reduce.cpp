@@ -126,8 +126,8 @@ Tensor prod(const Tensor& input, const Dims& dims, bool keepdim) {
       [dims, in = Saved("prod", x.value()), out = Saved("prod", y.kept)](const Array& grad, Needs) -> Gradients {
         const Array& kept = out;
         const Array grad_kept = grad.reshape(kept.shape());
-        // The derivative by one element is the product of the other elements. That is y / x where x is not 0. Where x
-        // is 0, it is the product of the elements that are not 0 when x is the only 0, and otherwise 0.
+        // The derivative with respect to one element is the product of the other elements. If x is not 0, that is y /
+        // x. If x is the only 0, it is the product of the elements that are not 0. Otherwise it is 0.
         const Array others = ops::reduce(reductions::Prod{true}, in, dims, true);
         return {ops::reduce_grad(Reduction::prod, in, ops::zip(functors::Mul{}, grad_kept, others),
                                  ops::zip(functors::Mul{}, grad_kept, kept))};

@@ -32,8 +32,8 @@ Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Dev
   return Array(std::make_shared<Storage>(bytes, device), shape, strides, 0, dtype);
 }
 
-// Whether `strides` visit `shape` in the same order as the strides `dense`. Dimensions of size 1 are ignored, because
-// their stride is never used.
+// Returns whether `strides` visit `shape` in the same order as the strides `dense`. Dimensions of size 1 are ignored,
+// because their stride is never used.
 bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense) {
   for (int i = 0; i < shape.ndim(); ++i)
     if (shape[i] != 1 && strides[i] != dense[i]) return false;

@@ -17,8 +17,8 @@ void Dims::fail_no_entry(int i) const { detail::fail("there is no entry ", i, " 
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.ndim(), 1);
-  // When one size is 0, the others may be so large that their product wraps around. That does no harm: nobody uses the
-  // strides of an empty array.
+  // When one size is 0, the others may be so large that their product wraps around. That does no harm, because the
+  // strides of an empty array are not used.
   for (int i = shape.ndim() - 2; i >= 0; --i) __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
   return strides;
 }

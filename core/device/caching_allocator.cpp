@@ -98,7 +98,7 @@ void* CachingAllocator::take_from(std::vector<void*>& free, std::size_t bytes) {
   return from_source(bytes);
 }
 
-// New memory counts as cached until somebody has it.
+// New memory counts as cached until it is handed out.
 void* CachingAllocator::from_source(std::size_t bytes) {
   void* const block = source_.allocate(bytes);
   if (!block) return nullptr;

@@ -77,11 +77,11 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
 }
 
 // PyTorch copies rank 0's buffers to all ranks before every forward pass of training. A batch norm needs that less
-// often: what it computes in training does not depend on its running statistics. So these are copied when training has
-// ended and somebody is about to read them. The numbers are the same, and no step has a message for them. Any other
-// buffer might be read in training, and is copied before every forward pass of training, except inside no_sync, where
-// nothing is sent. With StepRounds the rank whose buffers count may change with every step, so they are copied every
-// time.
+// often, because its result in training does not depend on its running statistics. So these are copied when training
+// has ended and a program is about to read them. The numbers are the same, and no step has a message for them. Any
+// other buffer might be read in training, and is copied before every forward pass of training, except inside no_sync,
+// where nothing is sent. With StepRounds the rank whose buffers count may change with every step, so they are copied
+// every time.
 void DistributedDataParallel::begin_forward() {
   const bool training = model_.is_training();
   if (training && grad_enabled()) {
@@ -94,7 +94,7 @@ void DistributedDataParallel::begin_forward() {
   buffers_changed_ = buffers_changed_ || training;
 }
 
-// A parameter that the model has got since the reducer was made is averaged by nobody.
+// Nothing averages a parameter that was added to the model after the reducer was made.
 void DistributedDataParallel::check_parameters() {
   const std::uint64_t now = nn::additions();
   if (std::exchange(additions_, now) == now) return;

@@ -13,7 +13,7 @@
 namespace tandem::distributed {
 namespace {
 
-// What a gradient keeps from one step to the next. In a state dict, these are the ends of the names of both arrays.
+// The state of a gradient from one step to the next. In a state dict, these are the ends of the names of both arrays.
 constexpr const char* q_suffix = "/q";
 constexpr const char* error_suffix = "/error";
 struct Memory {

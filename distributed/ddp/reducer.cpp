@@ -80,8 +80,8 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
   return bucket;
 }
 
-// Makes the buckets anew in the order in which the gradients of one rank became ready. All ranks take that rank's
-// order, so all come to the same layout.
+// Rebuilds the buckets in the order in which the gradients of one rank became ready. All ranks use that rank's order,
+// so all get the same layout.
 void Reducer::rebuild_buckets() {
   rebuilt_ = true;
   if (group_->size() == 1) return;
@@ -269,10 +269,10 @@ void Reducer::finish_pass() {
   if (after_pass_ && !rounds_) after_pass_();
 }
 
-// Ranks with samples of their own have other gradients than the mean. Where they are the mean, but for rounding, every
-// rank was given the same samples, and more ranks bring nothing. The last bucket has the weight of the first layer,
-// whose gradient depends on the samples whatever the loss is; a bias at the end of the network may have the same for
-// all.
+// If ranks have different samples, their gradients differ from the mean. If the gradients equal the mean except for
+// rounding, every rank was given the same samples, and more ranks bring nothing. The last bucket has the weight of the
+// first layer, whose gradient depends on the samples for every loss. A bias at the end of the network may have the same
+// gradient for all samples.
 void Reducer::warn_if_same() {
   const Array mine = std::exchange(own_gradients_, {});
   if (!mine.defined() || group_->size() == 1 || group_->rank() != 0) return;

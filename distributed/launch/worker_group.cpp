@@ -50,7 +50,7 @@ std::string write_error(const std::string& path) {
   return size >= 0 && ::ftruncate(file.get(), size) == 0 ? "" : errno_text();
 }
 
-// Whether a process waits for SIGCONT: its state in /proc/PID/stat (proc(5)) is "T" or "t".
+// Returns whether a process waits for SIGCONT: its state in /proc/PID/stat (proc(5)) is "T" or "t".
 bool is_stopped(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -100,7 +100,7 @@ void WorkerGroup::end_all() {
   }
 }
 
-// Whether what this rank prints there appears on this launcher's console.
+// Returns whether this rank's output to it appears on this launcher's console.
 bool WorkerGroup::shows(int local_rank, int fd) const {
   const int bit = fd == STDOUT_FILENO ? 1 : 2;
   const bool is_chosen = !options_.shown_local_ranks || options_.shown_local_ranks->contains(local_rank);

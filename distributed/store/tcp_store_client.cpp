@@ -42,8 +42,8 @@ Message keys_query(Query query, const std::vector<std::string>& keys) {
   return message;
 }
 
-// What the texts of one reply may take in memory, so that a server cannot make this process take more and more. Chosen:
-// a server of this project holds no more in all.
+// The most memory for the texts of one reply, so that a server cannot make this process take more and more. Chosen: a
+// server of this project holds no more in all.
 constexpr std::size_t most_bytes_of_reply = std::size_t{1} << 30;
 
 std::string quoted(const std::vector<std::string>& keys) {

@@ -92,8 +92,8 @@ void Update::set_lrs(const std::vector<double>& lrs) {
 
 Array Update::clip() {
   if (max_norm_ && !max_value_) return optim::clip_grad_norm_(parameters_, *max_norm_);
-  // Of the gradients as they are: clip_grad_value_() makes numbers of infinities. This norm is finite exactly when all
-  // gradients are.
+  // The norm before clipping, because clip_grad_value_() turns infinities into numbers. This norm is finite exactly
+  // when all gradients are.
   const Array norm = optim::grad_norm(parameters_, std::numeric_limits<double>::infinity());
   if (max_value_) optim::clip_grad_value_(parameters_, *max_value_);
   if (max_norm_) optim::clip_grad_norm_(parameters_, *max_norm_);

@@ -49,7 +49,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
     std::erase_if(weights, is_of_aux);
     notices.push_back("the auxiliary classifier of these weights is left out");
   }
-  // Where the weights lack a tensor that may be missing, the model keeps its own values.
+  // If the weights lack a tensor that may be missing, the model keeps its own values.
   std::vector<NamedArray> state = weights;
   for (const auto& [name, array] : own) {
     const auto found = std::find_if(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });

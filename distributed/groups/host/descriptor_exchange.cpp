@@ -20,7 +20,7 @@ constexpr int secret_bytes = 32;
 // The system drops a file that is passed to a process that can't open one more.
 constexpr const char* no_room = ": perhaps it may open no more files (ulimit -n)";
 
-// What a rank sends over a new connection; the file travels beside it.
+// The message that a rank sends over a new connection, together with the file.
 struct Greeting {
   char secret[secret_bytes];  // the receiver's, from the store: a stranger does not know it
   int rank;
@@ -122,7 +122,7 @@ FileDescriptor call(const sockaddr_un& address, socklen_t length, const Member& 
   return socket;
 }
 
-// What a rank tells the others through the store.
+// The text that a rank publishes in the store.
 struct Address {
   std::string name;    // of its socket
   std::string secret;  // that those who call must know
@@ -170,7 +170,7 @@ class Exchange {
     return link;
   }
 
-  // Whoever has connected is listened to side by side, so that nobody waits for one who says nothing.
+  // All open connections are read at the same time, so no rank waits for a connection that sends nothing.
   void answer_later_ranks() {
     std::vector<FileDescriptor> callers;
     for (auto late = missing_ranks(); !late.empty(); late = missing_ranks()) {

@@ -89,7 +89,7 @@ class Alarm {
     }
   }
 
-  // Whether a deadline has come. Gloo's exceptions of the waits that this ended don't say so.
+  // Returns whether a deadline has passed. Gloo's exceptions for the waits that it ended don't say so.
   bool has_rung() const { return has_rung_; }
 
   // While the result lives, the alarm has this deadline, and lives itself: a wait may outlast the transport.
@@ -207,12 +207,12 @@ class GlooTransport : public HostTransport {
           buffer_(std::move(buffer)),
           peer_(peer),
           refused_(std::move(refused)) {}
-    // The group may be gone, and with it whoever could wake the thread.
+    // The group may be gone, and with it the thread that could wake this one.
     ~GlooTransfer() override {
       if (waiter_.valid()) sent_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
     }
 
-    // Gloo can wait but not ask, so somebody must wait meanwhile.
+    // Gloo can wait but not poll, so a thread must wait meanwhile.
     bool is_done() override {
       if (refused_) return true;
       if (!waiter_.valid()) {
@@ -333,8 +333,7 @@ class GlooTransport : public HostTransport {
     if (incoming[rank_].defined() && incoming[rank_].raw() != outgoing[rank_].raw())
       std::memmove(incoming[rank_].raw(), outgoing[rank_].raw(), outgoing[rank_].bytes());
 
-    // The first timeout closes all connections. What had arrived by then still counts; the rest is missing
-    // too.
+    // The first timeout closes all connections. Data that had arrived by then still counts; the rest is missing too.
     std::vector<int> missing;
     const auto wait = [&](int peer, const auto& wait_for) {
       try {
@@ -462,7 +461,7 @@ class GlooTransport : public HostTransport {
   }
 
   static std::function<void(void*, const void*, const void*, std::size_t)> reduce_two(DType dtype, ReduceOp op) {
-    // What is left of a mean after scaling is a sum.
+    // After scaling, a mean is a sum.
     return [f = reduce_function(dtype, op == ReduceOp::mean ? ReduceOp::sum : op)](void* out, const void* a,
                                                                                    const void* b, std::size_t n) {
       const void* sources[] = {a, b};

@@ -113,7 +113,7 @@ std::shared_ptr<Work> HostExecutor::start(Operation operation) {
   if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
   Operation contiguous = contiguous_on(Device{}, operation);
   mark_written(operation);
-  // Where there are no bytes to move, no rank waits for another, and the operation gets no number.
+  // If there are no bytes to move, no rank waits for another, and the operation gets no number.
   const bool moves = operation.kind == Kind::barrier || operation.bytes() > 0;
   const std::lock_guard starting(starting_);
   auto task = std::make_shared<Task>(observers_, std::move(operation), std::move(contiguous), moves ? ++started_ : 0);
@@ -155,7 +155,7 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
     error = broken_text(task->observed.what, failure_);
     task->observed.end(true);
   }
-  // The arrays are let go of before the work is done: whoever waited may count on being their only owner.
+  // The arrays are released before the work is done, so that the caller of wait() is then their only owner.
   task->contiguous.release_arrays();
   task->given.release_arrays();
   if (!error.empty()) task->error = std::make_exception_ptr(PeerError(error));
@@ -197,7 +197,7 @@ std::string HostExecutor::reason_of(const ObservedOperation& operation, const st
   return report_to_ranks(*store_, own);
 }
 
-// What an exception of the transport means, in words that name the ranks.
+// Returns the meaning of an exception of the transport, in words that name the ranks.
 std::string HostExecutor::explain(const ObservedOperation& operation, const std::exception& exception) {
   if (const auto* gone = dynamic_cast<const PeerGone*>(&exception)) {
     await_reason(*store_, gone->rank);

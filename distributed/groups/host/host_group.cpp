@@ -30,7 +30,7 @@ class HostGroup : public ProcessGroup {
     try {
       store_->set(left_key(rank()), "");
     } catch (const std::exception&) {
-      // Without a store nobody is there to read it.
+      // Without a store no other rank could read it.
     }
   }
 
@@ -101,7 +101,7 @@ class HostGroup : public ProcessGroup {
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
-  // Whether the group chooses its transport itself.
+  // Returns whether the group chooses its transport itself.
   const bool chooses_ = options_.backend == GroupBackend::automatic || options_.backend == GroupBackend::nccl;
   std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";

@@ -32,7 +32,7 @@ void HostPeers::await(int peer, SharedCounter& counter, std::uint32_t target, co
     counter.sleep(seen);
     if (counter.reached(target)) return;
     if (broken_) throw Error("broken off");
-    // What a rank did before it went still counts.
+    // Work that a rank did before it went still counts.
     if (is_gone(peer) && !counter.reached(target)) throw PeerGone(peer, "gone");
     if (Clock::now() >= call.deadline) throw PeersLate({peer});
   }

@@ -76,7 +76,7 @@ class HostExecutor::TransferWork : public Work {
   const std::shared_ptr<HostExecutor> executor_;
   ObservedOperation observed_;  // guarded by mutex_
 
-  // Who needs this mutex and the executor's locks this one first.
+  // Code that needs this mutex and the executor's locks this one first.
   mutable std::mutex mutex_;
   Operation given_;       // its arrays are guarded by mutex_; its name never changes
   Operation contiguous_;  // guarded by mutex_

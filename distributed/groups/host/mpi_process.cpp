@@ -73,7 +73,7 @@ DType Mpi::dtype(MPI_Datatype type) const {
   return static_cast<DType>(i);
 }
 
-// What is left of a mean after scaling is a sum.
+// After scaling, a mean is a sum.
 MPI_Op Mpi::op(ReduceOp op) const {
   switch (op) {
     case ReduceOp::min: return min_;

@@ -135,7 +135,7 @@ class MpiTransport : public HostTransport {
     void wait(Clock::time_point) override {}
   };
 
-  // A receipt outlives the transport when nobody waits for it in time.
+  // A receipt that the program does not wait for in time outlives the transport.
   class Receipt : public Transfer {
    public:
     Receipt(MpiTransport& transport, void* data, std::size_t bytes, int from)
@@ -272,7 +272,7 @@ class MpiTransport : public HostTransport {
       const Goodbye goodbye{collectives_, sent_[r]};
       try {
         mpi_.send(&goodbye, sizeof goodbye, r, goodbye_tag, comm_);
-      } catch (const std::exception&) {  // nobody there to say goodbye to
+      } catch (const std::exception&) {  // no peer is left to say goodbye to
       }
     }
   }

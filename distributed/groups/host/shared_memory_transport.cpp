@@ -19,7 +19,7 @@
 //   Control    progress, two headers, two slots for small arrays
 //   mailboxes  one for each rank, for messages to it (shared_messages.h)
 //   blocks     arrays of the group's memory, such as buckets of gradients; copies of arrays that lie elsewhere;
-//              messages that nobody has received yet
+//              messages that were not received yet
 //
 // A collective takes two steps. First each rank writes into its header
 // where its array lies in its segment, raises its progress, and waits for the others' progress. Then each rank reads
@@ -156,7 +156,7 @@ class SharedMemoryTransport : public HostTransport {
 
   // --- Where arrays lie ---
 
-  // What this rank lets the others read, the same size on all ranks.
+  // The bytes that this rank lets the others read. Their size is the same on all ranks.
   std::size_t published_bytes(const Operation& operation) const {
     switch (operation.kind) {
       case Kind::barrier: return 0;
@@ -208,7 +208,7 @@ class SharedMemoryTransport : public HostTransport {
     if (data != array.raw()) std::memcpy(array.raw(), data, array.bytes());
   }
 
-  // Where the published_bytes() of a rank lie.
+  // The address of the published_bytes() of a rank.
   char* array_of(int rank, const Operation& operation, const Call& call, std::size_t alignment = 1) const {
     const std::uint64_t offset = control(rank).headers[call.sequence % 2].offset.load(std::memory_order_relaxed);
     return segments_[static_cast<std::size_t>(rank)]->at(offset, published_bytes(operation), alignment);

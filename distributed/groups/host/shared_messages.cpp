@@ -8,7 +8,7 @@
 namespace tandem::distributed {
 namespace {
 
-constexpr std::size_t most_unread = 1024;  // messages from one rank to another that nobody has received yet
+constexpr std::size_t most_unread = 1024;  // messages from one rank to another that were not received yet
 
 struct Message {
   std::atomic<std::uint64_t> offset;

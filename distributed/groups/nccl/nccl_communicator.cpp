@@ -61,8 +61,8 @@ NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id,
   }
 }
 
-// A communicator that does not block starts a thread of the host for each operation. Only in the beginning it is worth
-// that: then peers may be missing. Whether ncclCommSplit blocks is the matter of the communicator that is split.
+// A communicator that does not block starts a thread of the host for each operation. That pays off only in the
+// beginning, when peers may be missing. ncclCommSplit blocks if the communicator that is split blocks.
 void NcclCommunicator::become_blocking([[maybe_unused]] int rank, [[maybe_unused]] ncclComm_t& blocking,
                                        [[maybe_unused]] const std::function<void()>& keep_waiting) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
@@ -162,8 +162,8 @@ void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   if (communicator_) ncclCommDestroy(std::exchange(communicator_, nullptr));
 }
 
-// Another thread may be in a call that waits for peers, and ncclCommAbort frees what that call uses. Where NCCL has it,
-// the communicator is revoked first: the call then ends, and is waited for.
+// Another thread may be in a call that waits for peers, and ncclCommAbort frees what that call uses. If NCCL can revoke
+// a communicator, this is done first. The call then ends, and this thread waits for its end.
 void NcclCommunicator::abort() noexcept {
   ncclComm_t communicator = nullptr;
   [[maybe_unused]] bool blocks = false;

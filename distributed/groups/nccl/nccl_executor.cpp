@@ -46,7 +46,7 @@ class NcclExecutor::NcclWork : public Work {
     if (task_->error) std::rethrow_exception(task_->error);
     if (!task_->done) TANDEM_CUDA(cudaStreamWaitEvent(cuda::current_stream(), task_->finished));
     task_->awaited = true;
-    // Whoever gets this memory next uses it in this stream too, after the event.
+    // The next user of this memory uses it in this stream too, after the event.
     given = std::exchange(task_->given, {});
     contiguous = std::exchange(task_->contiguous, {});
     marks = std::exchange(task_->marks, {});
@@ -114,7 +114,7 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
   task->given = std::move(operation);
   mark_written(task->given);
   auto work = std::make_shared<NcclWork>(shared_from_this(), task);
-  // Where there are no bytes to move, no rank waits for another, and the operation gets no number.
+  // If there are no bytes to move, no rank waits for another, and the operation gets no number.
   task->done = task->given.bytes() == 0;
   if (task->done) return work;
 
@@ -168,7 +168,7 @@ void NcclExecutor::enqueue(Task& task) {
   } catch (const std::exception& error) {
     set_patience({});
     operation.end(true);
-    // Where a peer or the watching thread was first, theirs is the reason.
+    // If a peer or the watching thread reported first, its reason counts.
     throw_if_failed();
     fail(report_to_ranks(*store_, error.what()));
     throw PeerError(failure());
@@ -225,7 +225,7 @@ Array NcclExecutor::allocate(const Shape& shape, DType dtype) {
   const auto array = ops::zeros(shape, dtype, device_);
   void* handle = communicator_->remember(array.raw(), array.bytes());
   if (!handle) return array;
-  // NCCL must forget it before the allocator hands it to somebody else or back to the driver.
+  // NCCL must forget it before the allocator hands it out again or returns it to the driver.
   auto release = [memory = array.storage(), executor = weak_from_this(), handle] {
     if (const auto alive = executor.lock()) alive->communicator_->forget(handle);
   };

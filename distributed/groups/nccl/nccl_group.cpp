@@ -73,7 +73,8 @@ class NcclGroup : public ForwardingGroup {
                                                    : nullptr;
     const bool message = operation.kind == Kind::send || operation.kind == Kind::receive;
     if (one && !one->device().is_cpu() && !message) return executor_->start(std::move(operation));
-    // What follows a failure on the GPU, such as a checkpoint, must not go on with what it has left there.
+    // Code that runs after a failure on the GPU, such as a checkpoint, must not use the numbers that the failure left
+    // there.
     const auto failure = executor_->failure();
     if (!failure.empty()) throw PeerError(broken_text(operation.what(), failure));
     return group_->start(std::move(operation));

@@ -23,7 +23,7 @@ ncclDataType_t type_of(DType dtype) {
   detail::fail("NCCL has no type for ", dtype);
 }
 
-// Of truth values, a sum is whether any is true and a product whether all are.
+// For truth values, a sum is true if any is true, and a product if all are.
 ncclRedOp_t reduction_of(ReduceOp op, DType dtype) {
   const bool truth = dtype == DType::boolean;
   switch (op) {
@@ -79,7 +79,8 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
 }  // namespace
 
 Operation adjacent(Operation operation) {
-  // Whether this rank's arrays lie so already is not for the others to know, so it must not decide which call is made.
+  // Other ranks don't know whether this rank's arrays have that layout already, so the layout must not decide which
+  // call is made.
   if (operation.kind == Kind::all_gather && !are_adjacent(operation.outputs))
     operation.outputs = adjacent_like(operation.outputs);
   if (operation.kind == Kind::reduce_scatter && !are_adjacent(operation.inputs)) {

@@ -1,4 +1,4 @@
-// What an NcclExecutor's thread does while operations run, and how it finds out who is to blame when they don't end.
+// The work of an NcclExecutor's thread while operations run. If they don't end, it finds out which rank is to blame.
 #include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/failure.h>
@@ -50,7 +50,7 @@ void NcclExecutor::watch() {
     lock.lock();
   }
   if (failure_.empty()) return;
-  // What runs now ends with undefined numbers: say so before somebody reads them.
+  // Running operations end with undefined numbers: report that before a program reads them.
   const auto error = std::make_exception_ptr(PeerError(failure_));
   if (!closing_ && (!pending_.empty() || !graphs_.empty())) cuda::mark_undefined(device_.index, error);
   for (const auto& task : pending_) {
@@ -66,7 +66,8 @@ void NcclExecutor::watch() {
   pending_.clear();  // NCCL no longer touches their arrays
 }
 
-// A Work that nobody waits for may live long; its arrays need not. The caller lets go of them, outside of the lock.
+// A Work that the program does not wait for may live long, but its arrays need not. The caller releases them, outside
+// the lock.
 std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   std::vector<Finished> finished;
   while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
@@ -80,7 +81,7 @@ std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   return finished;
 }
 
-// What is wrong; empty: nothing.
+// The problem, or an empty text.
 std::string NcclExecutor::find_failure() {
   std::shared_ptr<Task> front;
   Clock::time_point since;
@@ -140,7 +141,7 @@ std::string NcclExecutor::find_departed() {
   return names_of(members_, ranks) + (ranks.size() == 1 ? " has left" : " have left");
 }
 
-// Whether the GPU still works on what was started in the compute stream, where recorded steps run.
+// Returns whether the compute stream, where recorded steps run, still has unfinished work.
 bool NcclExecutor::is_busy() {
   const cudaStream_t compute = cuda::current_stream();
   if (is_recorded(compute) || cudaStreamQuery(compute) != cudaErrorNotReady) return false;

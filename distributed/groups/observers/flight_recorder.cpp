@@ -47,7 +47,7 @@ std::string short_list(const Members& members) {
   return text;
 }
 
-// What the handler of SIGUSR2 copies. The latest recorder of the process.
+// The latest recorder of the process. The handler of SIGUSR2 copies it.
 struct Copy {
   const void* memory;
   std::size_t bytes;

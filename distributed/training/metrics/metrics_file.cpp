@@ -26,10 +26,10 @@ static void to_json(Json& json, const Table& table) {
 
 namespace {
 
-// What every line begins with.
+// The beginning of every line.
 const std::string beginning = R"({"kind":")";
 
-// Whether a line was written after a checkpoint with so many finished epochs and steps.
+// Returns whether a line was written after a checkpoint with so many finished epochs and steps.
 bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
   const Json line = Json::parse(text, nullptr, false);
   if (!line.is_object()) return false;
@@ -41,7 +41,7 @@ bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
   return is("epoch") ? is_above("epoch", epoch - 1) : (is("step") || is("evaluation")) && is_above("step", step);
 }
 
-// Whether the last line of a regular file has no end.
+// Returns whether the last line of a regular file has no end.
 bool ends_within_line(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return false;

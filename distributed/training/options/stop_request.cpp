@@ -27,7 +27,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
 
-// What a handler may touch.
+// The only state that a signal handler may touch.
 std::atomic<int> received{0};
 std::atomic<std::int64_t> received_at{0};  // ns
 sem_t has_received;
