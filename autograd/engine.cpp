@@ -1,7 +1,7 @@
 // The backward engine: the chain rule over the recorded graph, without recursion.
 //
-// The backward step of an operation runs when the steps of all operations that used its result have run. Of several
-// operations that are ready, the one that was made last runs first. The gradient of a leaf is final when the last
+// The backward step of an operation runs when the steps of all operations that used its result have run. If several
+// operations are ready, the one that was recorded last runs first. The gradient of a leaf is final when the last
 // operation that used the leaf has run. The hooks of the leaf fire at that moment, so that communication can begin
 // while the rest of the backward pass goes on.
 #include <tandem/autograd/anomaly.h>

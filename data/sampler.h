@@ -17,9 +17,9 @@ class Sampler {
   virtual std::int64_t size() const = 0;
   // The epoch that comes next, from 0: for samplers whose order is a function of it.
   virtual void set_epoch(std::int64_t) {}
-  // From now on the first `samples` samples of an epoch, of all shards together, are left out, and the others are dealt
-  // to the shards anew: so a job goes on in the middle of an epoch with another number of processes. False when the
-  // sampler can't.
+  // From now on the first `samples` samples of an epoch, of all shards together, are left out, and the others are
+  // redistributed over the shards. A job can then continue in the middle of an epoch with a different number of
+  // processes. False when the sampler can't.
   virtual bool leave_out(std::int64_t samples) { return samples == 0; }
 };
 

@@ -10,7 +10,7 @@ namespace tandem::nn {
 struct MultiheadAttentionOptions {
   bool bias = true;
   double dropout = 0;        // the share of the weights that become 0 in training
-  bool batch_first = false;  // query is (N, L, E), not (L, N, E); key and value likewise
+  bool batch_first = false;  // query is (N, L, E), not (L, N, E); key and value too
   // The numbers of features of key and value; default: embed_dim.
   std::optional<std::int64_t> kdim = std::nullopt, vdim = std::nullopt;
 };

@@ -1,5 +1,5 @@
-// An optimizer of one's own whose update is one rule for every number: Lion (Chen et al., "Symbolic Discovery of
-// Optimization Algorithms", arXiv:2302.06675, algorithm 2). docs/optimizers.md explains it.
+// A custom optimizer whose update is one rule for every number: Lion (Chen et al., "Symbolic Discovery of Optimization
+// Algorithms", arXiv:2302.06675, algorithm 2). docs/optimizers.md explains it.
 #pragma once
 
 #include <tandem/optim/own_rule.h>

@@ -1,5 +1,5 @@
-// An optimizer of one's own whose update needs whole parameters: Muon (Jordan et al., "Muon: An optimizer for hidden
-// layers in neural networks", 2024). docs/optimizers.md explains it.
+// A custom optimizer whose update needs whole parameters: Muon (Jordan et al., "Muon: An optimizer for hidden layers in
+// neural networks", 2024). docs/optimizers.md explains it.
 #pragma once
 
 #include <tandem/autograd/functions.h>

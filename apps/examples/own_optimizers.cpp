@@ -1,4 +1,4 @@
-// Optimizers of one's own: a small network learns a function of two numbers by Lion, and then by Muon, which moves the
+// Custom optimizers: a small network learns a function of two numbers by Lion, and then by Muon, which moves the
 // matrices while AdamW moves the other parameters.
 #include <tandem/tandem.h>
 

@@ -167,8 +167,9 @@ struct Images {
       : pixels(read_mnist(split + "-images-idx3-ubyte.gz", 16)),
         labels(read_mnist(split + "-labels-idx1-ubyte.gz", 8)) {}
 
-  // The patches (N * 144, 25) of some images. In each epoch an image lies in another of nine places, lest the network
-  // learns it by heart. The place depends on epoch and sample, and so not on how many processes there are.
+  // The patches (N * 144, 25) of some images. In each epoch an image lies in a different one of nine places, so that
+  // the network does not learn it by heart. The place depends only on epoch and sample, so the number of processes does
+  // not change it.
   std::pair<Tensor, std::vector<int>> batch(const std::vector<int>& samples, int epoch) const {
     Tensor x = make(samples.size() * 144, 25, false);
     float* to = x->value.data();

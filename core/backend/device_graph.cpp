@@ -25,7 +25,7 @@ struct GraphRecording final : Recording {
   void* allocate(std::size_t bytes) override {
     const std::size_t rounded = (bytes + 15) / 16 * 16;
     TANDEM_CHECK(rounded <= memory_bytes - memory_used, "Recording::allocate: a recorded step has no more than ",
-                 memory_bytes, " bytes for what each replay draws anew");
+                 memory_bytes, " bytes for the numbers that each replay draws");
     return memory + std::exchange(memory_used, memory_used + rounded);
   }
 

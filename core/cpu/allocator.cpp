@@ -24,8 +24,7 @@ class HostMemory : public MemorySource {
   void release(void* block, std::size_t) override { std::free(block); }
   // The C library keeps what is freed for itself, so the system would count it as this process's.
   void trimmed() override { malloc_trim(0); }
-  // Tells the address sanitizer which bytes somebody uses. By itself it knows only about blocks that come from the
-  // system.
+  // Tells the address sanitizer which bytes are in use. By itself it knows only about blocks that come from the system.
   void set_in_use([[maybe_unused]] void* block, [[maybe_unused]] std::size_t used,
                   [[maybe_unused]] std::size_t whole) override {
 #ifdef __SANITIZE_ADDRESS__

@@ -24,7 +24,7 @@ struct ConvolutionOutcome {
   std::string problem;  // cuDNN's message when it is not done
 };
 
-// y (N, O, OH, OW) += bias (O). Whoever calls convolve does so where the bias was not added.
+// y (N, O, OH, OW) += bias (O). Callers of convolve call it if the bias was not added.
 inline void add_bias(const Array& y, const Array& bias) {
   backend(y.device()).zip(functors::Add{}, y, bias.reshape({1, bias.numel(), 1, 1}).expand(y.shape()), y);
 }

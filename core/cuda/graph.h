@@ -13,7 +13,7 @@
 namespace tandem::cuda {
 
 // What the driver made of a recorded graph. NCCL ends a communicator only when no graph holds its kernels any more. So
-// whoever records such work keeps a weak pointer to the graph, and breaks it before the work becomes impossible. Any
+// code that records such work keeps a weak pointer to the graph, and breaks it before the work becomes impossible. Any
 // thread may call.
 class ExecutableGraph {
  public:

@@ -72,7 +72,8 @@ class Ring {
     next_ = 0;
   }
 
-  // Pieces lie behind each other, and begin anew where the ring ends. So the oldest pieces are those that lie next.
+  // Pieces follow each other in the ring, and wrap around at its end. So the next pieces in the ring are the oldest
+  // ones.
   std::size_t make_room(std::size_t count) {
     while (!pieces_.empty() && pieces_.front().read->state() == cudaSuccess) take_back();
     if (next_ + count > bytes_) {

@@ -20,7 +20,7 @@ CachingAllocator::SizeClass CachingAllocator::size_class(std::size_t bytes) cons
 void* CachingAllocator::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const Block block = take(bytes);
-  TANDEM_CHECK(block.data, "out of memory: ", bytes, " bytes are not to be had", source_.situation(), "; ",
+  TANDEM_CHECK(block.data, "out of memory: ", bytes, " bytes could not be allocated", source_.situation(), "; ",
                stats_.bytes_in_use, " bytes are in use; use a smaller batch or model");
   source_.set_in_use(block.data, bytes, block.bytes);
   stats_.bytes_cached -= block.bytes;

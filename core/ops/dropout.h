@@ -11,9 +11,9 @@ namespace tandem {
 namespace ops {
 
 // Draws a key from this thread's default generator. While a graph is recorded on a GPU, the recording gets a key that
-// each replay draws anew, the first replay excepted: it takes the one that was drawn while recording. A recorded step
-// therefore drops what the step would drop if it ran as it is. Calls that draw the same number, as recomputation does,
-// get one key.
+// each replay draws again, except the first replay, which uses the one that was drawn while recording. A recorded step
+// therefore drops the same elements as a step that runs call by call. Calls that draw the same number, as recomputation
+// does, get one key.
 DropoutKey draw_dropout_key(Device device);
 
 // x / (1 - p) where the random number that `key` gives the place is p or more, and 0 elsewhere. Places are counted in

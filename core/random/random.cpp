@@ -85,7 +85,7 @@ void Generator::set_state(const std::string& state) {
   if (std::string word; in >> word) {
     std::uint64_t bits = 0;
     if (word == "normal" && in >> bits) normal = std::bit_cast<double>(bits);
-    else ++count;  // the text goes on with something else
+    else ++count;  // the text continues with something else
   }
   in.clear();
   TANDEM_CHECK(algorithm == "mt19937" && count == words + 1 && (in >> std::ws).eof(),

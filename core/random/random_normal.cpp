@@ -88,7 +88,7 @@ void fill(Generator& generator, T* values, std::int64_t n) {
   draw(values, n);
   for (std::int64_t i = 0; i + block <= n; i += block) box_muller(values + i);
   if (n % block == 0) return;
-  // The last 16 numbers overlap the block before them. They are drawn anew.
+  // The last 16 numbers overlap the block before them. They are drawn again.
   draw(values + n - block, block);
   box_muller(values + n - block);
 }

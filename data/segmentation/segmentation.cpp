@@ -69,7 +69,7 @@ void SegmentationFiles::leave_out_damaged(int threads) {
     std::vector<std::jthread> others;
     try {
       for (std::size_t i = 1; i < std::min(wanted, pairs_.size()); ++i) others.emplace_back(check);
-    } catch (const std::system_error&) {  // the system allows no more threads: the check goes on with fewer
+    } catch (const std::system_error&) {  // the system allows no more threads: the check continues with fewer
     }
     check();
   }

@@ -100,7 +100,7 @@ std::string host_token(const std::string& job) {
   }
   const auto secret = read_secret(path);
   TANDEM_CHECK(secret.size() >= 64, path, " has ", secret.size(),
-               " bytes, so somebody has cut it: remove it while no job of yours runs");
+               " bytes, so it was cut short: remove it while none of your jobs runs");
   return keyed_hash(secret, "job " + job);
 }
 

@@ -24,7 +24,7 @@ struct Track {
 struct Flight {
   FlightHeader header;
   std::map<std::string, Track> tracks;  // by the group's name
-  std::int64_t torn = 0;                // entries that somebody was just writing
+  std::int64_t torn = 0;                // entries that were being written
 
   int rank() const { return header.rank; }
   std::string host() const;

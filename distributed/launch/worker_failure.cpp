@@ -47,8 +47,8 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   if (const auto ns = number("timestamp_ns"); ns > 0) {
     failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
   } else if (const auto s = number("timestamp"); s > 0 && s < last_second) {
-    // This timestamp is in whole seconds, rounded down. The failure happened at latest one second after it, and not
-    // later than the launcher saw the process end.
+    // This timestamp is in whole seconds, rounded down. The failure happened at most one second after it, and not later
+    // than the launcher saw the process end.
     failure.time = std::min(failure.time, system_clock::time_point(std::chrono::seconds(s + 1)));
   }
   return true;

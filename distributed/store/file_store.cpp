@@ -92,8 +92,8 @@ FileStore::~FileStore() {
   if (options_.removes_file) ::unlink(options_.path.c_str());
 }
 
-// Who may write to the file may steer the job, and in a folder that all may write to, somebody else may have put a
-// file, a link or a pipe where the store shall be.
+// A user who may write to the file may steer the job. In a folder that all users may write to, another user may have
+// put a file, a link or a pipe in the store's place.
 void FileStore::open() {
   file_ = FileDescriptor(::open(options_.path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   TANDEM_CHECK(file_.is_open() || errno != ELOOP, "store: ", options_.path,
@@ -226,8 +226,8 @@ void FileStore::shorten() {
 }
 
 // Opens the log that took this one's place. False when it is not there any more: the job has removed its file, perhaps
-// another job has made one there, and who is left goes on with this log. Error when that can't be found out; the next
-// call tries again.
+// another job has made one there, and the remaining processes continue with this log. Error when that can't be found
+// out; the next call tries again.
 bool FileStore::follow() {
   const std::string mark = record_of(moved_mark, moved_to_);
   FileDescriptor file(::open(options_.path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -238,7 +238,7 @@ bool FileStore::follow() {
                             ? fstat(file_.get(), &mine) == 0 && fstat(file.get(), &there) == 0 &&
                                   (!S_ISREG(there.st_mode) || pread(file.get(), begin.data(), begin.size(), 0) >= 0)
                             : errno == ENOENT || errno == ELOOP;
-  TANDEM_CHECK(is_known, "store: cannot read ", options_.path, ", which was written anew: ", std::strerror(errno));
+  TANDEM_CHECK(is_known, "store: cannot read ", options_.path, ", which was rewritten: ", std::strerror(errno));
   moved_to_.clear();
   // A process that died before it gave the new log its name has left the mark in this log, and nothing else.
   if (begin != mark || (mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)) return false;

@@ -15,21 +15,21 @@
 namespace tandem::distributed {
 
 // The file is a log of what was set and deleted. Its layout is that of PyTorch's FileStore, so that Python processes
-// may join: the key as a u32 length and the bytes, then the value likewise; a deleted key has a "-" in front. A process
-// changes the file only under flock(2). If a process dies while it writes, the next writer cuts its unfinished record
-// off. A log that has grown long is written anew, in another file that takes its name: then its first record is a mark
-// (a key that is deleted and never was there) with a random text, and the old file ends with the same mark, so that
-// processes which have it open look for the new one. A wait reads the file again after a pause of at most 20 ms. Keys
-// of an earlier job stay until somebody removes the file; connect_store therefore puts a prefix before every key that
-// no earlier job has used.
+// may join: the key as a u32 length and the bytes, then the value in the same form; a deleted key has a "-" in front. A
+// process changes the file only under flock(2). If a process dies while it writes, the next writer cuts its unfinished
+// record off. A log that has grown long is rewritten as another file that takes its name. Its first record is then a
+// mark (a key that is deleted and never existed) with a random text. The old file ends with the same mark, so that
+// processes that have it open look for the new one. A wait reads the file again after a pause of at most 20 ms. Keys of
+// an earlier job stay until the file is removed; connect_store therefore puts a prefix before every key that no earlier
+// job has used.
 class FileStore final : public Store {
  public:
   struct Options {
     std::string path;  // the file is made if it does not exist; its folder must exist
     Timeout timeout = default_timeout;
     bool removes_file = false;  // when this store is destroyed; processes that have the file open may go on
-    // From this size on, a log of which most is out of date is written anew, unless Python processes have joined: they
-    // would not find it. Chosen: read in a blink, and seldom reached.
+    // From this size on, a log that is mostly out of date is rewritten, unless Python processes have joined, which
+    // would not find the new one. Chosen: quick to read, and seldom reached.
     std::int64_t longest_log = 16 << 20;  // bytes
   };
 
@@ -71,7 +71,7 @@ class FileStore final : public Store {
   FileDescriptor file_;
   std::int64_t position_ = 0;  // table_ holds the file's records up to this offset
   StoreTable table_;           // with keys as they are in the file: with "/" in front
-  std::string identity_;       // the text of the mark that the log begins with; empty: it was not written anew
+  std::string identity_;       // the text of the mark that the log begins with; empty: it was not rewritten
   std::string moved_to_;       // the identity of the log that took this one's place; empty: none did
   std::int64_t next_look_ = options_.longest_log;  // at this size write() looks whether the log can be shortened
 };

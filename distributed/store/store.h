@@ -24,7 +24,7 @@ class Store {
   virtual Timeout timeout() const = 0;
 
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // Waits until somebody has set `key`, and returns its value.
+  // Waits until a process has set `key`, and returns its value.
   virtual std::string get(const std::string& key) = 0;
   // Adds `delta` to the number that `key` holds in decimal digits, and returns the sum. A missing key counts as 0.
   virtual std::int64_t add(const std::string& key, std::int64_t delta) = 0;

@@ -1,4 +1,4 @@
-// Proofs that somebody knows a secret, which do not show the secret.
+// Proofs that a process knows a secret. They do not reveal the secret.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ void remove_old_folders(const std::filesystem::path& root, const std::string& pr
 inline constexpr const char* flight_folders = "tandem-flight-";
 
 // Makes the folder `prefix`NAME, which is this user's alone, in the folder for temporary files, or finds it there.
-// Removes old folders with this prefix. Error when the folder can't be made or is somebody else's.
+// Removes old folders with this prefix. Error when the folder can't be made or belongs to another user.
 std::filesystem::path shared_folder(const std::string& prefix, const std::string& name);
 
 }  // namespace tandem::distributed

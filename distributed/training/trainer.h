@@ -67,8 +67,8 @@ class Trainer {
   void use(optim::Optimizer& optimizer);
   // Its learning rate follows a schedule, which is made when the number of steps of the whole training is known:
   //   trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
-  // The schedule goes by the part of the training that is done. So a job that goes on with another number of processes
-  // has the learning rate that belongs to its place.
+  // The schedule goes by the part of the training that is done. So a job that resumes with a different number of
+  // processes has the learning rate that belongs to its position.
   using MakeSchedule = std::function<optim::Schedule(std::int64_t count)>;
   void use(optim::Optimizer& optimizer, MakeSchedule schedule);
   // The same for a schedule that counts epochs.
@@ -127,7 +127,7 @@ class Trainer {
 
   std::int64_t epoch() const;  // the epoch that runs, counted from 0
   std::int64_t steps() const;  // of the whole job, with those before it was resumed
-  // The evaluation before the training runs: what it finds is not to be kept.
+  // True while the evaluation before the training runs. Its results are discarded.
   bool is_trying_out() const;
   DistributedDataParallel& ddp();
   // Prints a line for people, on stderr. Lines from before the training begins come after its first line.

@@ -97,7 +97,7 @@ TEST_F(Flight, sigusr2_keeps_a_copy_while_the_job_goes_on) {
   EXPECT_NE(text.find("ranks 0 and 2 waited in number"), std::string::npos) << text;
 }
 
-// Ranks that somebody else starts: each names its file.
+// Ranks that another launcher starts: each names its file.
 TEST_F(Flight, without_our_launcher_each_rank_names_its_file) {
   for (const std::string kind : {"none", "kill"}) {
     auto command = job(kind);

@@ -1,4 +1,4 @@
-// Checkpoints of mnist_ddp: what goes on from them to the bit, and what they are refused for.
+// Checkpoints of mnist_ddp: jobs that resume from them bit for bit, and reasons to refuse them.
 #include <tandem/core/io/safetensors.h>
 
 #include <gtest/gtest.h>
@@ -154,7 +154,7 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
 // 330 images: the first step takes 100 of them. What is left of the epoch has as many steps as its 230 images need.
 TEST_F(MnistDdp, goes_on_in_the_middle_of_an_epoch_with_other_ranks_and_batches) {
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
-  const std::string anew = ": the remaining samples are redistributed, and the bits differ";
+  const std::string rest = ": the remaining samples are redistributed, and the bits differ";
   for (const auto& [processes, more, part, first, second] :
        {std::tuple<int, std::vector<std::string>, std::string, int, int>{
             2, {}, "number of processes of 1, continuing with 2", 1 + 2, 1 + 2 + 2},
@@ -167,7 +167,7 @@ TEST_F(MnistDdp, goes_on_in_the_middle_of_an_epoch_with_other_ranks_and_batches)
     arguments.insert(arguments.end(), more.begin(), more.end());
     const auto outcome = run_mnist_ddp(processes, arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    expect_parts(outcome.err, {part + anew, "resumed from", "a part of the first epoch done, 1 step in all"});
+    expect_parts(outcome.err, {part + rest, "resumed from", "a part of the first epoch done, 1 step in all"});
     for (const auto& [epoch, step] : {std::pair(1, first), {2, second}}) {
       const auto whole = std::to_string(100000000 + step).substr(1);
       EXPECT_TRUE(

@@ -105,7 +105,7 @@ TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
                                "would have sufficed"});
 }
 
-// The disk takes 2 s. A terminal and a launcher may both send a signal, which counts once; somebody who sends a second
+// The disk takes 2 s. A terminal and a launcher may both send a signal, which counts once. A user who sends a second
 // one later does not want to wait.
 TEST_F(MnistDdpSignals, ASecondSignalWithinASecondCountsOnceALaterOneEndsAtOnce) {
   for (const auto& [name, pause, is_saved] :

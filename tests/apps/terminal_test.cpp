@@ -1,4 +1,4 @@
-// What somebody sees who starts mnist_ddp at a terminal.
+// The output of mnist_ddp at a terminal.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>

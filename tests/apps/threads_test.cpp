@@ -1,4 +1,4 @@
-// How many threads mnist_ddp's ranks take, whoever started them.
+// The number of threads of mnist_ddp's ranks, under every launcher.
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/cores.h>
 

@@ -33,7 +33,7 @@ class VocDdpFailures : public VocDdp {
       const auto outcome = train(processes, arguments);
       EXPECT_EQ(outcome.code, 1) << processes << " processes: " << outcome.err;
       for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
-      EXPECT_LT(outcome.seconds, 60) << "somebody waited for the failed one";
+      EXPECT_LT(outcome.seconds, 60) << "a process waited for the failed one";
       EXPECT_FALSE(fs::exists(folder / "model.pth"));
     }
   }

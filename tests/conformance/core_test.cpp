@@ -54,7 +54,7 @@ TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
 }
 
 #ifdef TANDEM_EMULATED_CUDA
-// Whoever uses the GPU gets the Error. What is destroyed must not throw.
+// Every use of the GPU throws the Error. A destructor must not throw.
 TEST(CudaCore, WhatALostGpuHeldCanBeDestroyed) {
   const Device other = Device::cuda(1);
   Array there = ops::ones({4}, DType::f32, other), here = ops::ones({4}, DType::f32, cuda);

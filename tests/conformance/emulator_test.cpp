@@ -21,7 +21,7 @@ namespace {
 
 const Device gpu = Device::cuda(0);
 
-// Tests in which the process dies start it anew: a fork has no thread that could be the GPU.
+// Tests in which the process dies start it again: a fork has no thread that could be the GPU.
 class EmulatorDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

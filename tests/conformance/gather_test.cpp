@@ -110,7 +110,7 @@ TEST(Gather, AnIndexThatIsNoRow) {
   }
 }
 
-// With --deterministic the order of a sum is that of the indices, as on the CPU: the results are equal to the bit.
+// With --deterministic the order of a sum is that of the indices, as on the CPU: the results are bitwise identical.
 TEST(Scatter, IsRepeatableWhereThatIsAskedFor) {
   std::vector<std::int64_t> places;
   for (int i = 0; i < 3 * 40 * 5; ++i) places.push_back(i * 7 % 4);

@@ -249,7 +249,7 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   const auto count = [&](const std::string& call) { return std::count(log.begin(), log.end(), call); };
   EXPECT_GE(count("register"), 2);
   EXPECT_EQ(count("abort"), 0);
-  // Each rank connects without blocking, and goes on with a part of that communicator that is all of it.
+  // Each rank connects without blocking, and continues with a part of that communicator that is all of it.
   EXPECT_EQ(count("destroy"), 4);
   EXPECT_EQ(emulation::nccl_state().threads_started, 0);
   // One bucket, of all parameters, each of them on a border of its own.

@@ -77,7 +77,7 @@ TEST(SegmentationTransform, EqualsTorchvisionForGivenNumbers) {
     const Sample sample = PreparedSegmentation(files, plain()).sample(0, geometry);
     expect_same(labels.to(DType::i64), sample.target, name);
     ASSERT_EQ(sample.input.shape(), levels.shape()) << name;
-    // Of pictures without losses, to the bit.
+    // Pictures without losses, bit for bit.
     if (files.pair(0).image.extension() == ".png") expect_same(normalized(levels), sample.input.contiguous(), name);
     else  // Other libraries interpolate colours that are stored at half the size otherwise.
       EXPECT_LE(levels_apart(normalized(levels), sample.input), ImageFile(files.pair(0).image).can_scale() ? 1.001 : 20)

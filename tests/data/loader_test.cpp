@@ -185,7 +185,7 @@ TEST(Loader, EpochsAreNumberedAndShuffledDifferently) {
   EXPECT_EQ(labels_of_epoch(loader), second) << "the count goes on from the epoch that was named";
   Loader in_order(numbers, {.batch_size = 50});
   EXPECT_EQ(labels_of_epoch(in_order.epoch(0)), labels_of_epoch(in_order.epoch(1)));
-  // A sampler of one's own that has no epochs is left alone.
+  // A custom sampler that has no epochs is left alone.
   SequentialSampler sampler(50);
   Loader sequential(numbers, sampler, {.batch_size = 50});
   EXPECT_EQ(labels_of_epoch(sequential.epoch(3)), labels_of_epoch(in_order));

@@ -144,7 +144,7 @@ TEST(Mnist, UnreadableFolderOrFile) {
   TemporaryFolder folder;
   write_bytes(folder / train_images, images(1));
   write_bytes(folder / train_labels, labels(1));
-  // root may read anything: look at the file system as somebody else meanwhile
+  // root may read anything: look at the file system as another user meanwhile
   const bool is_root = ::geteuid() == 0;
   fs::permissions(folder / train_labels, fs::perms::none);
   fs::permissions(folder.path(), fs::perms(0755));

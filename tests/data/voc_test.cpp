@@ -200,7 +200,7 @@ TEST(Voc, LeavesOutWhatIsDamaged) {
   EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip), "every one of 3 samples is damaged");
 }
 
-// The check of the samples goes on with the threads that there are.
+// The check of the samples continues with the threads that exist.
 TEST(VocDeathTest, FindsWhatIsDamagedWithoutMoreThreads) {
   const auto check = [] {
     const Copy copy;
@@ -263,7 +263,7 @@ TEST(Voc, DownloadsTheTestSetOf2007IntoTheFolderOfTheOtherArchive) {
   HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
   const VocSource source{{server.url()}, made.md5, {}};
   fs::create_directories(folder / "VOCdevkit/VOC2007/ImageSets/Segmentation");
-  download_voc(folder.path(), "2007", "test", source);  // a folder of somebody's own: left alone
+  download_voc(folder.path(), "2007", "test", source);  // a user's own folder: left alone
   EXPECT_TRUE(server.requests().empty());
   write_bytes(folder / "VOCtrainval_06-Nov-2007.tar", "what a download of the other set has left");
   download_voc(folder.path(), "2007", "test", source);
@@ -328,7 +328,7 @@ TEST(Voc, IsUnpackedAgainWhereThePowerWasLostMeanwhile) {
   download_voc(folder.path(), "2012", "train", source);
   EXPECT_EQ(read_bytes(picture), before);
   EXPECT_EQ(server.requests().size(), 2u);
-  // Without the mark it is what somebody wanted.
+  // Without the mark it is the user's own.
   lose();
   download_voc(folder.path(), "2012", "train", source);
   EXPECT_EQ(read_bytes(picture), "");

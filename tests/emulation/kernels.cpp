@@ -28,8 +28,8 @@ struct Context {
   bool has_begun = true;
 };
 
-// Goes on with `to`, until something goes on with `from`. swapcontext() also saves the mask of signals, with a system
-// call that takes longer than most steps of a thread. The sanitizers know of swapcontext() alone.
+// Switches to `to`, until something switches back to `from`. swapcontext() also saves the mask of signals, with a
+// system call that takes longer than most steps of a thread. The sanitizers know of swapcontext() alone.
 void go_on_with(Context& to, Context& from) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   swapcontext(&from.begin, &to.begin);

@@ -49,8 +49,8 @@ inline std::string text_of(long call, const Way& way) {
 // Whether to try everything, as tests/long/power_loss does.
 inline bool tries_all() { return std::getenv("TANDEM_ALL_FAULTS") != nullptr; }
 
-// Does `step`. If it fails, the disk is mended, `look` is called with the error, and `step` is done once more, as by a
-// program that was started again.
+// Does `step`. If it fails, the disk is repaired, `look` is called with the error, and `step` is done once more, as by
+// a program that was started again.
 template <class Step, class Look>
 void do_twice(const Step& step, const Look& look) {
   std::string text;

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 using Table = std::map<std::string, std::string>;
 
-// Who looks may have to open a log that was written anew, and that may fail as well.
+// A reader may have to open a rewritten log, and that may fail as well.
 Table read_all(FileStore& store) {
   Table table;
   const auto read = [&] {
@@ -96,7 +96,7 @@ void expect_no_loss(std::int64_t longest_log) {
 
 TEST(FileStoreFaults, what_was_acknowledged_stays) { expect_no_loss(1 << 20); }
 
-// The large value is then written a second time, and the log anew.
+// The large value is then written a second time, and the log is rewritten.
 TEST(FileStoreFaults, what_was_acknowledged_stays_while_the_log_is_written_anew) { expect_no_loss(12000); }
 
 }  // namespace

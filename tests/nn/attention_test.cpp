@@ -11,7 +11,7 @@ namespace {
 struct Expected {
   const char* name;
   Shape shape;
-  float first, second, last;  // of torch.manual_seed(0), to the bit
+  float first, second, last;  // of torch.manual_seed(0), bit for bit
 };
 
 void expect_parameters(const nn::Module& module, const std::vector<Expected>& all) {

@@ -21,7 +21,7 @@ using testing::expect_same;
 
 struct Case {
   std::function<void(const Tensor&)> run;
-  double tolerance = 0;  // 0: to the bit
+  double tolerance = 0;  // 0: bitwise identical
 };
 
 // One by one the cases of make_init_functions in tests/golden/make_golden.py. Normal numbers pass through log, sin and

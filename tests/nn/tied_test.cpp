@@ -1,4 +1,4 @@
-// Weights that are tied: one parameter under two names. And members of a module that somebody tries to replace.
+// Weights that are tied: one parameter under two names. And members of a module that a program tries to replace.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>

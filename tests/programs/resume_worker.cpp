@@ -5,7 +5,7 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// The layers are registered in the reverse order of their use, so the buckets are made anew after the first step. All
+// The layers are registered in the reverse order of their use, so the buckets are rebuilt after the first step. All
 // gradients are more bytes than Gloo sends to each rank directly.
 struct Net : nn::Module {
   nn::Linear& last = add("last", nn::Linear(128, 10));

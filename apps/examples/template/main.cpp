@@ -1,4 +1,4 @@
-// Trains a model of one's own, on one process or on several: tandemrun --nproc-per-node 2 build/my_model
+// Trains your own model, on one process or on several: tandemrun --nproc-per-node 2 build/my_model
 #include <tandem/tandem.h>
 
 #include <iostream>

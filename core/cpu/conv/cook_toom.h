@@ -8,8 +8,8 @@
 //   y = A^T ((G g) * (B^T d)),   y[k] = sum over j of d[k + j] g[j],
 //
 // where * multiplies element by element. They come from n points, at which the polynomials are evaluated: zero, pairs
-// of points p and -p, and infinity where n is even. Good points lie apart from each other and not far from 1: the
-// errors of the sums depend on them. Points whose squares have few bits make matrices that are exact in f32.
+// of points p and -p, and infinity where n is even. Good points lie far from each other and near 1: the errors of the
+// sums depend on them. Points whose squares have few bits make matrices that are exact in f32.
 #pragma once
 
 #include <tandem/core/cpu/conv/lanes.h>

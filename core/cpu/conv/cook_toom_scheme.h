@@ -58,7 +58,7 @@ struct CookToomScheme {
 };
 
 // The elements of M. The processor can multiply with a number in memory as fast as with a register. GCC does not know
-// that these are constants; it would load them all into registers anew for each tile.
+// that these are constants; it would load them all into registers again for each tile.
 template <class M>
 [[gnu::always_inline]] inline const float* factors_of() {
   const float* factors = elements<M>.data();

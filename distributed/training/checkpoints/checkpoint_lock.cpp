@@ -199,7 +199,7 @@ void CheckpointLock::refuse_or_take_over(const std::string& found) {
 
 void CheckpointLock::check() const {
   const auto found = read_text(path_);
-  // When somebody removed the file and nobody took it, the folder is still ours.
+  // If the file was removed and no other job has taken it, the folder is still ours.
   if (found.empty() || found == text_) return;
   const auto other = LockOwner::parse(found);
   TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": ", other->name());

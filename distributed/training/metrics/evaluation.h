@@ -30,7 +30,7 @@ class Evaluation {
   bool is_trying_out() const { return is_trying_out_; }
   // The program's figures; none without a function.
   std::vector<Metric> run();
-  // Whether the checkpoint of now is to be kept for `figures`. Says it to people when they are the best ones so far.
+  // Returns whether the current checkpoint is kept for `figures`. Prints a line when they are the best ones so far.
   // Rank 0 decides.
   bool consider(const std::vector<Metric>& figures, const Progress& progress);
   // The training is over. A warning where figures were compared and none was the best.

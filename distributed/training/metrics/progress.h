@@ -33,8 +33,8 @@ class Progress {
 
   const Position& position() const { return position_; }
   const Division& division() const { return division_; }
-  // Goes on from there. What was done of the epoch with another Division counts as samples that are done, and the other
-  // samples are dealt anew. Error when the loader's sampler can't do that.
+  // Continues from there. Samples of the epoch that were done with another Division count as done, and the others are
+  // redistributed. Error when the loader's sampler can't do that.
   void go_on(Position position, const Division& before);
 
   // Of the epoch that is running.

@@ -25,11 +25,11 @@ class Ranking {
 
   std::int64_t best_step() const { return places_.empty() ? -1 : places_[0].step; }  // -1: there is none
   std::int64_t since() const { return since_; }                                      // evaluations after the best one
-  // The steps whose checkpoints are to be kept: those with a place, and what earlier starts of the job chose to keep.
+  // The steps whose checkpoints must stay: those with a place, and what earlier starts of the job chose to keep.
   std::set<std::int64_t> kept_steps() const;
   bool has_place(std::int64_t step) const;
   // The checkpoint of that step can't be read, so it has no place any more. `may_be_whole`: it is kept all the same.
-  // When it was the best one, the count of evaluations after the best one begins anew.
+  // If it was the best one, the count of evaluations after the best one starts again.
   void lose(std::int64_t step, bool may_be_whole);
   std::string text() const;  // of the best one: "test accuracy 98.20 % after 40 steps"
 
@@ -38,8 +38,8 @@ class Ranking {
   void set_state(const std::string& state_text);
   // What the places are by. It is the `wanted` of the checkpoint where this start of the job has none of its own.
   const std::string& wanted() const { return wanted_; }
-  // Goes on from a checkpoint that has these, and `kept` as its kept_steps(). A ranking by another figure begins anew.
-  // What had a place and has none any more is kept all the same.
+  // Continues from a checkpoint that has these, and `kept` as its kept_steps(). A ranking by a different metric starts
+  // afresh. A checkpoint that has lost its place is still kept.
   void go_on(const std::string& wanted, const std::string& state_text, const std::set<std::int64_t>& kept);
   // The kept steps for which this start of the job has no place.
   std::set<std::int64_t> others() const;

@@ -81,7 +81,7 @@ class TrainingOptions {
   bool exact_convolutions = false;
   DType dtype = DType::f32;  // for Autocast
   // Of OpenMP, in this process. 0: run() chooses the number and puts it here; init() with init_options() divides the
-  // cores anew when it has found out which ranks share them.
+  // cores again when it knows which ranks share them.
   std::int64_t threads = 0;
   std::int64_t workers = 0;
   std::int64_t epochs = 1;  // of the whole job, with those before it was resumed; 0: evaluate only

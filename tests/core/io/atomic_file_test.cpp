@@ -127,7 +127,7 @@ TEST(AtomicFile, FolderWithoutPermission) {
   TemporaryFolder folder;
   write_bytes(folder / "a", "old");
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
-  // root may write anywhere: look at the file system as somebody else meanwhile
+  // root may write anywhere: look at the file system as another user meanwhile
   const bool is_root = ::geteuid() == 0;
   if (is_root) ::setfsuid(65534);
   EXPECT_ERROR(AtomicFile(folder / "a"), (folder / "a").string(), "Permission denied", "is unchanged");
@@ -251,7 +251,7 @@ TEST(AtomicFile, ContainersWithOneProcessIdLeaveEachOthersFilesAlone) {
   EXPECT_EQ(folder.names(), Names{"a"});
 }
 
-// Writes an empty file, as if somebody had last written to it so long ago.
+// Writes an empty file, as if it had last been written to so long ago.
 void write_aged(const std::filesystem::path& path, std::chrono::hours age) {
   write_bytes(path, "");
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
@@ -264,7 +264,7 @@ TEST(AtomicFile, RemovesWhatWritersLeftThatWereKilledLongAgo) {
       ".a.123-0.tmp",                         // not of ours
       ".tandem-0123456789abcde.tmp",          // too short
       ".tandem-0123456789abcdeF.tmp",         // no digit
-      ".tandem-0123456789abcdef.tmp.backup",  // somebody keeps it
+      ".tandem-0123456789abcdef.tmp.backup",  // a user keeps it
       "tandem-0123456789abcdef.tmp",
   };
   for (const auto& name : kept) write_aged(folder / name, hours(1000));

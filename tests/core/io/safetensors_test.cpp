@@ -130,7 +130,7 @@ TEST(Safetensors, ChecksumsAreWrittenAndTakenOut) {
   expect_equal(arrays, read.arrays);
   EXPECT_EQ(read.metadata, metadata);
   EXPECT_TRUE(read.has_checksums);
-  // What was read is written without old checksums, whoever put them among the metadata.
+  // A file that was read is written without its old checksums, whichever program put them into the metadata.
   write_safetensors(folder / "b", arrays, {{"tandem.crc32", "{}"}});
   EXPECT_FALSE(read_safetensors(folder / "b").has_checksums);
   // A file of an older version has no key that says that there are checksums.

@@ -195,7 +195,8 @@ TEST(PowerSgd, makes_up_for_its_errors) {
 }
 
 // Half of the steps with one hook, and the rest with another that is given the state of the first: the same bits as
-// with one hook. The seeds differ, so that the generator's state counts, too: for a gradient of zeros it is asked anew.
+// with one hook. The seeds differ, so that the generator's state counts, too: for a gradient of zeros it is asked
+// again.
 TEST(PowerSgd, gives_and_takes_what_it_keeps) {
   run_ranks(2, [](Group group) {
     const auto gradients = [&](int step) {

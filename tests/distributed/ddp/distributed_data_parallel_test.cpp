@@ -361,7 +361,7 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
         resumed.load_state_dict(state);
         EXPECT_EQ(bits_of(resumed.state_dict()), bits_of(state));
         EXPECT_TRUE(pass(second, resumed) == expected);
-        // With an empty state everything begins anew.
+        // With an empty state everything starts again.
         EXPECT_TRUE(begin != expected);
         resumed.load_state_dict({});
         EXPECT_TRUE(resumed.state_dict().empty());

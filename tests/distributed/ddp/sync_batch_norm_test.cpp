@@ -50,7 +50,7 @@ Array uniform(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32) 
   return Array::from(values, shape).to(dtype);
 }
 
-// Every rank's `array` is the same, to the bit.
+// Every rank's `array` is bitwise identical.
 void expect_same_on_all_ranks(Group group, const Array& array, const std::string& what) {
   std::vector<Array> all;
   for (int r = 0; r < group->size(); ++r) all.push_back(Array::empty(array.shape(), array.dtype()));

@@ -87,7 +87,7 @@ TEST_P(FailingGroup, names_the_rank_that_does_not_come_in_time) {
       },
       milliseconds(800));
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
-  // Whoever gives up first leaves; the other then learns from the store why.
+  // The rank that gives up first leaves; the other then learns from the store why.
   for (const int r : {0, 1}) {
     EXPECT_EQ(message_of(results[r]).find("rank 2 ("), 0) << message_of(results[r]);
     EXPECT_NE(message_of(results[r]).find("did not reach all_reduce"), std::string::npos);
@@ -194,7 +194,7 @@ TEST_P(FailingGroup, is_destroyed_at_once_while_an_operation_waits) {
   EXPECT_ERROR(abandoned->wait(), "all_reduce", "the process group was destroyed while the operation was running");
 }
 
-// A message that nobody will send: somebody still holds its work, and asks, when the group is gone.
+// A message that is never sent: the test still holds its work, and asks for it, when the group is gone.
 TEST_P(FailingGroup, a_message_outlives_its_group) {
   const auto start = std::chrono::steady_clock::now();
   const auto results = run_ranks_catching(
@@ -284,7 +284,7 @@ TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) 
       << message_of(results[1]);
 }
 
-// Its connection was closed before the message was to leave. In shared memory messages wait for whoever comes.
+// Its connection was closed before the message was to leave. In shared memory, messages wait for any receiver.
 TEST(HostGroup, names_the_rank_that_a_message_over_gloo_cannot_reach) {
   const auto results = testing::run_ranks_catching(
       2,

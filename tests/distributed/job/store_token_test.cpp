@@ -101,7 +101,7 @@ TEST_F(StoreToken, OfAHostIsRefusedWhereOthersCouldHaveWrittenIt) {
   expect_parts(error_of([] { host_token("a job"); }), {"chmod 600"});
   chmod((folder / "secret").c_str(), 0600);
   fs::resize_file(folder / "secret", 3);
-  expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so somebody has cut it: remove it"});
+  expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so it was cut short: remove it"});
 }
 
 // Slurm hands on the variable of the login node; sudo leaves that of another user.

@@ -31,7 +31,7 @@ using namespace std::string_literals;
 class FileStoreTest : public ::testing::Test {
  protected:
   FileStore::Options options(Store::Timeout timeout = 10s) const { return {path_, timeout}; }
-  // Of a store that writes its log anew from 1,000 bytes on.
+  // The options of a store that rewrites its log from 1,000 bytes on.
   FileStore::Options short_options() const { return {.path = path_, .timeout = 10s, .longest_log = 1000}; }
 
   const testing::TemporaryFolder folder_;

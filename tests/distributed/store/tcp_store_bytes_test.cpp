@@ -218,7 +218,7 @@ TEST(TcpStoreBytes, TheTokenDoesNotTravel) {
   client.send(asking(proof) + "\x0d"s + "1234"s);
   EXPECT_EQ(client.receive(8 + 64 + 4), text(proof) + "1234");
 
-  // Proofs are of one connection: whoever recorded one gets nowhere with it, and a server's proof is no client's.
+  // A proof is for one connection. A recorded proof is useless, and a server's proof does not serve a client.
   for (const std::string& recorded : {proof, answer.substr(32)}) {
     RawClient other(server.port());
     other.send(hello + asking(nonce));

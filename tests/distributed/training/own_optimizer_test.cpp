@@ -1,4 +1,4 @@
-// Optimizers of one's own under DistributedDataParallel, with checkpoints.
+// Custom optimizers under DistributedDataParallel, with checkpoints.
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>

@@ -1,4 +1,4 @@
-// --strategy: a Trainer gives the same weights, whoever averages the gradients.
+// --strategy: a Trainer gives the same weights, however the gradients are averaged.
 #include <tandem/core/ops.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/dropout.h>

@@ -661,7 +661,7 @@ struct BestOnes {
   }
 };
 
-// Whoever forgets the option, or wants another figure, still has what was kept before.
+// A job without the option, or with a different metric, still has the checkpoints that were kept before.
 TEST(Trainer, AJobThatGoesOnLosesNoBestCheckpoint) {
   using Steps = std::vector<std::string>;
   const BestOnes job;
@@ -673,8 +673,8 @@ TEST(Trainer, AJobThatGoesOnLosesNoBestCheckpoint) {
   EXPECT_EQ(job.after(10, ""), (Steps{"18", "20", "6", "best 18"}));
 }
 
-// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. What nobody can go back to is not the best one, and somebody says
-// so once. A link to itself is a file that can't be opened: it may be whole, and stays.
+// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. A checkpoint that can't be loaded is not the best one, and one
+// message says so. A link to itself is a file that can't be opened: it may be whole, and stays.
 TEST(Trainer, ABestCheckpointThatIsLostGivesItsPlaceAway) {
   using Steps = std::vector<std::string>;
   for (const std::string how : {"deleted", "damaged", "unreadable"}) {

@@ -69,7 +69,8 @@ TEST(RankArrays, come_back_to_their_ranks) {
     }
   }
 
-  // One bit of what rank 2 alone has. Whoever looks for a whole checkpoint reads all of it; the other ranks do not.
+  // One bit of the state that only rank 2 has. The rank that looks for a whole checkpoint reads all of it; the other
+  // ranks do not.
   std::string bytes = read_bytes(path);
   bytes[bytes.rfind(std::string(5, 7)) + 2] ^= 1;
   write_bytes(path, bytes);

@@ -121,7 +121,7 @@ TEST(Progress, ARestThatIsDealtAnewHasNoBatchOfOneSample) {
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(progress.samples_since(0), 21);
   EXPECT_EQ(progress.samples_since(1), 12);
-  // A job that stops after the first of them goes on with the other.
+  // A job that stops after the first of them continues with the other.
   loader.skip(1);
   std::vector<std::int64_t> after;
   for (auto& batch : loader.epoch(0)) after.push_back(batch.inputs.dim(0));
