@@ -29,7 +29,7 @@ class Autocast {
   autograd::LowWeightScope low_weights_;
 };
 
-// The dtype of the innermost Autocast on this thread, f32 where there is none.
+// The dtype of the innermost Autocast on this thread, or f32 without one.
 DType autocast_dtype();
 
 // x in the dtype that an operation computes in under the Autocast of this thread. autocast_low() is for the operations

@@ -13,8 +13,8 @@ namespace tandem::data {
 // Supports: for (auto& [images, labels] : loader) ...
 struct Batch {
   Array inputs;                  // (N, ...): images (N, C, H, W)
-  Array targets;                 // (N, ...): classes (N); undefined: there are none
-  std::vector<Array> more = {};  // whatever else belongs to the samples, each (N, ...): masks, lengths, other targets
+  Array targets;                 // (N, ...): classes (N); undefined without targets
+  std::vector<Array> more = {};  // further arrays of the samples, each (N, ...): masks, lengths, other targets
 
   // f(array) of each array that is defined.
   template <class F>

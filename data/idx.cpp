@@ -23,7 +23,7 @@ constexpr int unsigned_byte = 8;  // the type code of unsigned bytes
 class Source {
  public:
   explicit Source(const std::filesystem::path& path) : path_(path.string()), buffer_(1 << 16) {
-    // A pipe could keep the program waiting for ever.
+    // A pipe could keep the program waiting forever.
     std::error_code error;
     const auto status = std::filesystem::status(path, error);
     check(status.type() != std::filesystem::file_type::not_found, "does not exist; correct the path");

@@ -69,7 +69,7 @@ class Loader {
   Loader(const Dataset&& dataset, const LoaderOptions& options) = delete;
   Loader(const Dataset&& dataset, Sampler& sampler, const LoaderOptions& options) = delete;
 
-  // The next pass is the epoch `number`, counted from 0, and those after it go on from there. Returns this loader, for
+  // The next pass is the epoch `number`, counted from 0, and later passes continue from there. Returns this loader, for
   // a range-for. A sampler that is given is told only here.
   Loader& epoch(std::int64_t number) &;
   // A loader without a name would be gone before the loop begins: give it one.

@@ -89,7 +89,7 @@ class ModuleDict : public Container {
   }
   bool contains(const std::string& name) const;
   Module& operator[](const std::string& name) const { return at(name); }
-  Module& at(const std::string& name) const;  // Error when there is none: it lists the names
+  Module& at(const std::string& name) const;  // Error without such a name: it lists the names
   template <class M>
   M& at(const std::string& name) const {
     return as<M>(at(name), name);

@@ -86,7 +86,7 @@ class Module {
   std::vector<NamedTensor> buffers() const;
   std::vector<NamedModule> modules();
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // The module at a dotted path below this module: "layer1.0". Error when there is none: it lists the names.
+  // The module at a dotted path below this module: "layer1.0". If no module has that path, an Error lists the names.
   Module& submodule(std::string_view path);
   // Calls f with every module below, children first, and with this module last.
   void apply(const std::function<void(Module&)>& f);

@@ -37,7 +37,7 @@ struct Node {
   std::vector<float> value;
   std::vector<Tensor> inputs;              // none: a leaf
   std::vector<float> own_grad{};           // memory of the gradient, where no bucket lends some
-  std::span<float> grad{};                 // empty: nobody asks for this gradient
+  std::span<float> grad{};                 // empty: this gradient is not needed
   std::function<void(Node&)> send_back{};  // adds to the gradients of the inputs
   std::function<void()> on_grad_ready{};   // called when the gradient is final: all of data parallelism hangs on this
   int owed = 0;                            // in a backward pass: how many gradients are still to come
@@ -203,7 +203,7 @@ struct Ring {
   int next = -1, previous = -1;  // sockets to the ranks on either side
 
   // Sends to the next rank and receives from the previous one, both at once. If every rank first sent and then
-  // received, all would wait for ever as soon as a message is larger than what the system keeps for a socket.
+  // received, all would wait forever as soon as a message is larger than what the system keeps for a socket.
   void exchange(std::span<const float> out, std::span<float> in) const {
     auto from = std::as_bytes(out);
     auto to = std::as_writable_bytes(in);
@@ -223,7 +223,7 @@ struct Ring {
     return all.subspan(begin, all.size() * (c + 1) / world - begin);
   }
 
-  // Everybody ends with the mean of what everybody had. Chunk c begins on rank c and goes once round; each rank adds
+  // Every rank ends with the mean of all ranks' numbers. Chunk c begins on rank c and goes around once; each rank adds
   // its own. So each sum is made in one order on one rank, and then copied: all ranks have the same bits.
   void all_reduce_mean(std::span<float> all) const {
     std::vector<float> arrived(all.size() / world + 1);
@@ -292,7 +292,7 @@ class Reducer {
   void begin_step() {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
     missing_ = members_, full_ = std::vector<std::promise<void>>(buckets.size());
-    if (ring_.world == 1) return;  // nobody to send to
+    if (ring_.world == 1) return;  // no other rank to send to
     sending_ = std::async(std::launch::async, [this] {
       for (std::size_t b = 0; b < buckets.size(); ++b) {
         full_[b].get_future().get();

@@ -28,7 +28,7 @@ struct BatchNormUpdate {
   Array invstd;  // an output: 1 / sqrt(variance of the batch + eps)
   double momentum;
   double eps;
-  Array num_batches = {};  // () i64, raised by one; undefined where nobody counts batches
+  Array num_batches = {};  // () i64, raised by one; undefined if batches are not counted
 };
 
 // Which keys each query may look at.

@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// The clock. It stands still while nobody reads it for more than a second, so a wait with a Deadline must be one of the
+// The clock. It stands still if it is not read for more than a second, so a wait with a Deadline must be one of the
 // functions below, or a loop with shorter pauses. It lacks parts of a standard clock on purpose: the standard library's
 // own waits don't compile with its times.
 struct RunningTime {

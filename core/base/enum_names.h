@@ -44,7 +44,7 @@ E value_named(std::string_view name) {
     if (named.name == name) return named.value;
     names += (names.empty() ? "" : ", ") + std::string(named.name);
   }
-  detail::fail("'", name, "' is none of ", names);
+  detail::fail("'", name, "' is not one of ", names);
 }
 
 }  // namespace tandem

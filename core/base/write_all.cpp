@@ -16,7 +16,7 @@ std::size_t repeat(std::size_t bytes, const Write& write_at) {
   while (done < bytes) {
     const ssize_t count = write_at(done, std::min(bytes - done, largest));
     if (count < 0 && errno == EINTR) continue;
-    if (count == 0) errno = EIO;  // a call that neither writes nor fails would be repeated for ever
+    if (count == 0) errno = EIO;  // a call that neither writes nor fails would be repeated forever
     if (count <= 0) break;
     done += static_cast<std::size_t>(count);
   }

@@ -13,7 +13,7 @@ enum class Fault {
 };
 
 // Whether the oneDNN that this process has loaded shows the fault on this processor, as far as is known: a version in
-// which nobody has tried it is taken to have it. The table is in the source.
+// which was not tried it is assumed to have it. The table is in the source.
 bool has(Fault fault);
 
 // "3.7.1": of the library that is loaded.

@@ -38,8 +38,8 @@ class ExecutableGraph {
 std::shared_ptr<ExecutableGraph> recorded_graph();
 
 // Call begin_capture, do the work, call end_capture, and then replay as often as wanted. From begin to end, this
-// thread's work goes to a stream of the graph's own, and memory comes from a pool of the graph's own. Nobody else gets
-// memory of that pool before the graph is gone. A call that makes the host wait for the GPU spoils the capture:
+// thread's work goes to a stream of the graph's own, and memory comes from a pool of the graph's own. No other code
+// gets memory of that pool before the graph is gone. A call that makes the host wait for the GPU spoils the capture:
 // end_capture then throws.
 class CudaGraph final : public DeviceGraph {
  public:

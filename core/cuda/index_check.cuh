@@ -20,7 +20,7 @@ struct OperationName {
   const char* text;
 };
 
-// Only one thread may call it. An earlier note that nobody has read yet stays.
+// Only one thread may call it. An earlier note that was not read yet stays.
 __device__ inline void note(IndexFault* fault, const char* operation, IndexFault::Kind kind, const FirstPosition& bad,
                             const std::int64_t* index, std::int64_t count) {
   if (bad.position < 0 || fault->operation) return;

@@ -13,7 +13,7 @@ namespace tandem {
 // (split_blocks.h).
 //
 // Between open_pool and close_pool, requests of the thread that opened it are served from a pool of their own, into
-// which cached blocks go before new ones: those of the steps that ran before one was recorded. Nobody else gets the
+// which cached blocks go before new ones: those of the steps that ran before one was recorded. No other code gets the
 // pool's blocks before drop_pool, so a recorded sequence of kernels finds its memory where it was. Only one pool can be
 // open at a time.
 class GpuAllocator final : public CachingAllocator {

@@ -49,7 +49,7 @@ struct BatchNormFusion {
 // BatchNormUpdate (core/ops/norm.h) for kernels: plain pointers to numbers of C, the type that is computed in.
 template <class C>
 struct BatchNormTracker {
-  C *running_mean, *running_var, *invstd;  // null running statistics: there are none
+  C *running_mean, *running_var, *invstd;  // null running statistics: not kept
   std::int64_t* num_batches;               // null: batches are not counted
   double eps, momentum;
 

@@ -29,7 +29,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   struct stat there {};
   const bool exists = ::lstat(path_.c_str(), &there) == 0;
   if (!exists && errno == ENAMETOOLONG) fail("look at it", errno);
-  // Renaming a file to the name of a device would take the device from everybody.
+  // Renaming a file to the name of a device would take the device from all programs.
   TANDEM_CHECK(!exists || S_ISREG(there.st_mode), "cannot write ", path_.string(),
                ": it is a device, a pipe or a socket; give the name of a file");
   // Without a name, where the file system can: nothing is left of it if this process is killed.

@@ -27,7 +27,7 @@ class EventFile {
   const std::filesystem::path& path() const { return path_; }
 
   void add_scalar(const std::string& tag, std::int64_t step, double value);
-  // A job goes on from before `step`: TensorBoard leaves out what earlier files of the folder have of `step` and later
+  // A job resumes from before `step`: TensorBoard leaves out what earlier files of the folder have of `step` and later
   // ones.
   void add_restart(std::int64_t step);
   // `png`: the bytes of a PNG file of this size in pixels.

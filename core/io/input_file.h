@@ -18,7 +18,7 @@ struct UnreadableFile : Error {
 class InputFile {
  public:
   // `kind` says what the file should be: "safetensors file". UnreadableFile when the file cannot be opened. Error when
-  // it is not a regular file, because a pipe could keep the program waiting for ever.
+  // it is not a regular file, because a pipe could keep the program waiting forever.
   InputFile(const std::filesystem::path& path, const std::string& kind);
   ~InputFile();
   InputFile(const InputFile&) = delete;

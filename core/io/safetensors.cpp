@@ -60,7 +60,7 @@ std::string hex_digits(std::uint32_t crc) {
   return text;
 }
 
-// The checksum of all metadata, of which the checksums themselves are none.
+// The checksum of all metadata except the checksums themselves.
 std::string checksum_of(const std::map<std::string, std::string>& metadata) {
   std::uint32_t crc = 0;
   for (const auto& [key, value] : metadata) {

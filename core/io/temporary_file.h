@@ -13,7 +13,7 @@ std::filesystem::path temporary_path(const std::filesystem::path& folder);
 // there before is opened. Returns the descriptor, or -1 with errno.
 int create_temporary(const std::filesystem::path& folder, std::filesystem::path& path);
 
-// Removes the temporary files of `folder` that nobody has written to for a day: their writers were killed. `file` is a
+// Removes the temporary files of `folder` that were not written to for a day: their writers were killed. `file` is a
 // file that was just created there; its owner and its time, which the file system gave it, say whose files are removed
 // and what time it is. Each process looks once into each folder. create_temporary() calls this.
 void remove_leftovers(const std::filesystem::path& folder, int file);

@@ -1,5 +1,5 @@
-// Gradients of parameters, written where the caller wants them, so that nobody copies them there. Each is the operation
-// of the same name without "_into".
+// Gradients of parameters, written where the caller wants them, so that no copy is needed. Each is the operation of the
+// same name without "_into".
 #pragma once
 
 #include <tandem/core/array/array.h>

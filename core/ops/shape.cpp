@@ -11,7 +11,7 @@ namespace tandem::ops {
 
 namespace {
 
-// Writes into a part of a new Array. The storage's version need not rise, because nobody has saved it yet.
+// Writes into a part of a new Array. The storage's version need not rise, because it was not saved yet.
 void write(const Array& from, const Array& part) {
   if (part.numel() > 0) backend(part.device()).copy(from.expand(part.shape()), part);
 }

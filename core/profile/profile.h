@@ -33,8 +33,8 @@ class Profile {
   // times a second, and between two writes it holds valid JSON, so that a program that is killed leaves a trace of all
   // but its end. Error when a trace is being written already, or when the file can't be created.
   static void start(const std::string& path, int rank = 0);
-  // Writes the rest and ends the trace; does nothing when there is none. Error when the file did not take everything,
-  // as on a full disk: the file then holds, as valid JSON, what it took.
+  // Writes the rest and ends the trace; does nothing without a trace. Error when the file did not take everything, as
+  // on a full disk: the file then holds, as valid JSON, what it took.
   static void stop();
   // Of the trace that was stopped last; empty before.
   static ProfileSummary summary();

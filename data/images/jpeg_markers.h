@@ -13,8 +13,8 @@ inline int byte_at(std::string_view bytes, std::size_t at) {
 }
 
 // Calls visit(marker, position behind it, whether a scan came before) for each marker. The contents of segments are
-// skipped before the first scan: what looks like a marker there, such as in a thumbnail, is none. After it a decoder
-// may look for markers anywhere.
+// skipped before the first scan: bytes there that look like a marker, such as in a thumbnail, are not one. After it a
+// decoder may look for markers anywhere.
 template <class Visit>
 void for_each_marker(std::string_view jpeg, Visit&& visit) {
   constexpr int start_of_scan = 0xda;

@@ -21,8 +21,8 @@ struct PowerSGDOptions {
 // P = M Q is averaged over the ranks and made orthonormal; then Q = M^T P is averaged. Biases, gradients that would not
 // shrink and dtypes other than f32 are sent as they are. The mean is not exact. Error feedback makes up for that over
 // the steps, and keeps a copy of each compressed gradient. One hook serves one DistributedDataParallel. It is a
-// StatefulHook: a job that goes on from a checkpoint has the bits of one that never stopped.
-// (Vogels, Karimireddy, Jaggi, "PowerSGD", NeurIPS 2019, arXiv:1905.13727.)
+// StatefulHook: a job that resumes from a checkpoint has the bits of one that never stopped. (Vogels, Karimireddy,
+// Jaggi, "PowerSGD", NeurIPS 2019, arXiv:1905.13727.)
 CommunicationHook powersgd_hook(const PowerSGDOptions& options = {});
 
 }  // namespace tandem::distributed

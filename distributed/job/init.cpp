@@ -85,7 +85,7 @@ void check_init_method(const std::string& method) {
   } else {
     const bool names_file = method.starts_with(file) && method.size() > file.size();
     TANDEM_CHECK(method == "env://" || names_file, "init method '", method,
-                 "' is none of env://, tcp://HOST:PORT and file://PATH");
+                 "' is not one of env://, tcp://HOST:PORT and file://PATH");
   }
 }
 
@@ -95,7 +95,7 @@ std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
   const bool on_gpus =
       options.backend == GroupBackend::nccl || (options.backend == GroupBackend::automatic && !options.device.is_cpu());
-  if (on_gpus) nccl();  // Error where there is none
+  if (on_gpus) nccl();  // Error without NCCL
   if (environment.world_size == 1) return local_group();
   environment.open_store = options.open_store;
   auto store = connect_store(environment, options.timeout);

@@ -174,8 +174,8 @@ class Meeting {
     }
   }
 
-  // Rank 0 answers everybody who writes into the guest book, until all ranks have come. It looks again after a pause of
-  // 1 to 20 ms (chosen: short for a person, and long for a store that many jobs use).
+  // Rank 0 answers every process that writes to the guest book, until all ranks have arrived. It looks again after a
+  // pause of 1 to 20 ms (chosen: short for a person, and long for a store that many jobs use).
   void receive_guests(const std::string& number) {
     std::vector<int> missing;
     for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);

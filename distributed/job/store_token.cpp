@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The text of a file that nobody but this user may read or write, without white space at its end.
+// The text of a file that only this user may read or write, without white space at its end.
 std::string read_secret(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   TANDEM_CHECK(file.is_open(), "cannot read the store's token from ", path, ": ",
@@ -106,7 +106,7 @@ std::string host_token(const std::string& job) {
 
 void fail_without_token() {
   detail::fail(
-      "a job on several hosts needs a token for its store, so that nobody else can join: give all processes the same "
+      "a job on several hosts needs a token for its store, so that no other program joins: give all processes the same "
       "secret in TANDEM_STORE_TOKEN, or the name of a file with it (mode 0600) in TANDEM_STORE_TOKEN_FILE. For "
       "example: "
       "export TANDEM_STORE_TOKEN=$(openssl rand -hex 16). In a network that you trust, --open-store "

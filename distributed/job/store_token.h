@@ -18,7 +18,7 @@ std::string given_token();
 // file.
 std::string host_token(const std::string& job);
 
-// Error: a job on several hosts has no token, and nobody has said that it needs none.
+// Error: a job on several hosts has no token, and was not told that it needs none.
 [[noreturn]] void fail_without_token();
 
 }  // namespace tandem::distributed

@@ -48,10 +48,10 @@ std::string span_text(std::int64_t nanoseconds);  // "1.500 s"
 // Error: what is wrong with the file.
 Flight read_flight(const std::filesystem::path& path);
 
-// Brings the clocks of several hosts together. Nobody leaves an all_reduce before everybody has come to it, so each one
-// that two hosts have ended bounds the difference of their clocks from both sides. Where two clocks cannot agree, times
-// of the second host become those of the first. Returns lines that say what was found; nothing where there is one host.
-// `flights` are in the order of their ranks.
+// Brings the clocks of several hosts together. No rank leaves an all_reduce before all ranks have reached it, so each
+// one that two hosts have ended bounds the difference of their clocks from both sides. Where two clocks cannot agree,
+// times of the second host become those of the first. Returns lines that say what was found; nothing where there is one
+// host. `flights` are in the order of their ranks.
 std::string align_clocks(std::vector<Flight>& flights);
 
 }  // namespace tandem::distributed

@@ -136,7 +136,7 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
   };
   if (!std::getenv("OMP_NUM_THREADS")) {
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));
-    ours["TANDEM_DEFAULT_THREADS"] = ours["OMP_NUM_THREADS"];  // nobody has asked for this number
+    ours["TANDEM_DEFAULT_THREADS"] = ours["OMP_NUM_THREADS"];  // the user did not ask for this number
   }
   // Threads of GCC's OpenMP that wait for each other spin for 4 ms by default. Where other programs keep the cores
   // busy, two threads then took up to 16 times as long as one, and 1.5 times with this number, which costs nothing on
@@ -165,7 +165,7 @@ int Node::run() {
     say("stopped by " + signal_name(stopped_by_));
   }
   status_.stopped_by = stopped_by_;
-  // The reader of stdout or stderr may be stopped for ever. Chosen: a reader that runs takes the rest within 2 s.
+  // The reader of stdout or stderr may be stopped forever. Chosen: a reader that runs takes the rest within 2 s.
   const auto deadline = RunningTime::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   if (!out_.failure().empty()) {

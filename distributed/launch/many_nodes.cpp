@@ -81,7 +81,7 @@ class ManyNodes final : public NodeRendezvous {
 
   bool is_released() override {
     const std::lock_guard lock(mutex_);
-    return is_released_ || id_ < 0;  // a node that never joined is known to nobody
+    return is_released_ || id_ < 0;  // no other node knows a node that never joined
   }
 
  private:

@@ -33,10 +33,10 @@ class NodeRendezvous {
   virtual int refused_clients() const = 0;
 };
 
-// With one node there is nobody to meet: the store listens on that host only, and nothing waits. With several nodes,
-// one of them serves the store (see LaunchOptions::node_rank), and a thread of every node exchanges statuses and the
-// assignment through it, once in every LaunchOptions::monitor_interval. `status`: the first status of this node. Error
-// when this node is to serve the store and cannot. With several nodes, rendezvous_of_many_nodes() must have an
+// With one node there is no other node to meet: the store listens on that host only, and nothing waits. With several
+// nodes, one of them serves the store (see LaunchOptions::node_rank), and a thread of every node exchanges statuses and
+// the assignment through it, once in every LaunchOptions::monitor_interval. `status`: the first status of this node.
+// Error when this node is to serve the store and cannot. With several nodes, rendezvous_of_many_nodes() must have an
 // entry.
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status);

@@ -129,7 +129,7 @@ void sort_by_cause(std::vector<WorkerFailure>& failures) {
   // A rank that a signal ended could not note the time of its failure. Its peers notice their lost connections as soon
   // as the launcher notices the end of the process, so this failure counts as one second older than its time says.
   // Chosen: 1 s is far above the time that the launcher needs to notice an end, even on a loaded host.
-  // SIGABRT is different: it usually means that the rank itself threw an error which nobody caught.
+  // SIGABRT is different: it usually means that the rank itself threw an error that was not caught.
   const auto time = [](const WorkerFailure& failure) {
     const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
     return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));

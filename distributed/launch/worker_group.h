@@ -75,7 +75,7 @@ class WorkerGroup {
     // The files that the worker itself writes its stdout and stderr to, instead of pipes to the launcher; empty: none.
     std::string stdout_log, stderr_log;
     std::vector<std::unique_ptr<WorkerStream>> streams;
-    WorkerStream* error_stream = nullptr;  // the one of `streams` that is stderr; null: there is none
+    WorkerStream* error_stream = nullptr;  // the one of `streams` that is stderr, or null
     WorkerEnd end;                         // valid once is_running is false
     std::string hint;                      // as in WorkerFailure
   };

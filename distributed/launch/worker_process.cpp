@@ -137,7 +137,7 @@ Guardian::Guardian(const std::string& temporary_folder) {
   socket_ = FileDescriptor(ends[0]);
   const FileDescriptor theirs(ends[1]);
   {
-    const SignalsBlocked blocked;  // the guardian keeps them blocked for ever
+    const SignalsBlocked blocked;  // the guardian keeps them blocked forever
     pid_ = fork();
     if (pid_ == 0) guard(theirs.get(), temporary_folder.c_str());
   }

@@ -103,7 +103,7 @@ void FileStore::open() {
   TANDEM_CHECK(fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode), "store: ", options_.path,
                " is not a regular file");
   TANDEM_CHECK(status.st_uid == geteuid(), "store: the file ", options_.path, " belongs to the user ", status.st_uid,
-               ", this process runs as ", geteuid(), ": name a file in a folder that nobody else can write to");
+               ", this process runs as ", geteuid(), ": name a file in a folder that no other user can write to");
   TANDEM_CHECK((status.st_mode & (S_IWGRP | S_IWOTH)) == 0, "store: other users may write to the file ", options_.path,
                ": remove it, or take their permission away (chmod 600)");
   // PyTorch makes its file readable for all.
@@ -316,7 +316,7 @@ void FileStore::wait(const std::vector<std::string>& keys, Timeout timeout) {
       if (!check({key})) missing += (missing.empty() ? "\"" : ", \"") + key + "\"";
     }
     TANDEM_CHECK(missing.empty(), "store in the file ", options_.path, ": waited ",
-                 std::chrono::duration<double>(timeout).count(), " s, nobody set ", missing);
+                 std::chrono::duration<double>(timeout).count(), " s, but no process set ", missing);
   }
 }
 

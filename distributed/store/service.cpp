@@ -186,7 +186,7 @@ void StoreService::forget(ClientId client) noexcept {
     wait_bytes_ -= key.size() + wait_overhead;
     try {
       put(key, "");
-    } catch (const std::exception&) {  // the table is full: nobody learns of this client's end
+    } catch (const std::exception&) {  // the table is full: no process learns of this client's end
     }
   }
   wills_.erase(will);

@@ -237,7 +237,7 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
   }
   const auto waited = in_seconds(RunningTime::now() - start);
   TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys), "; they arrived only after that");
-  detail::fail(name_, ": waited ", waited, ", nobody set ", quoted(missing),
+  detail::fail(name_, ": waited ", waited, ", but no process set ", quoted(missing),
                missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(), " of ",
                keys.size(), " keys arrived)");
 }

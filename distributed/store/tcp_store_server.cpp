@@ -144,7 +144,7 @@ void TcpStoreServer::Loop::accept_clients() {
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      // No file descriptor or memory is left. If nobody can make room, try again after a pause: the listener stays
+      // No file descriptor or memory is left. If no room can be made, try again after a pause: the listener stays
       // readable, and poll would return at once again and again.
       if (!make_room()) {
         accept_again_ = RunningTime::now() + std::chrono::milliseconds(100);

@@ -1,4 +1,4 @@
-// Names and secrets that nobody else has.
+// Names and secrets that no other process has.
 #pragma once
 
 #include <string>

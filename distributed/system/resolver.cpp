@@ -32,7 +32,7 @@ struct Question {
   std::string reason;
 };
 
-// The questions whose answers nobody has taken yet.
+// The questions whose answers were not taken yet.
 struct Questions {
   std::mutex mutex;
   std::condition_variable answered;

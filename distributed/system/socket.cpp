@@ -75,7 +75,7 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
     }
   }
   // The kernel may pick the very port that is to be connected to as the local port. Then the socket is connected to
-  // itself, although nobody listens.
+  // itself, although no process listens.
   sockaddr_storage mine{}, theirs{};
   socklen_t mine_size = sizeof mine, their_size = sizeof theirs;
   if (failure == 0 && getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mine_size) == 0 &&

@@ -42,14 +42,14 @@ FileDescriptor listen_on(const std::string& host, int port);
 int local_port(const FileDescriptor& socket);
 std::string local_address(const FileDescriptor& socket);  // in digits
 
-// Nobody answered at an address in time.
+// No process answered at an address in time.
 struct CannotConnect : Error {
   using Error::Error;
 };
 
-// Connects to a listener. While nobody answers, the function tries again, with pauses that grow from 10 ms to 1 s. At
-// the deadline it throws CannotConnect, which names the endpoint, how long this was tried, why the last try failed and
-// what that means. Who knows what should listen there adds what to look at.
+// Connects to a listener. While no process answers, the function tries again, with pauses that grow from 10 ms to 1 s.
+// At the deadline it throws CannotConnect, which names the endpoint, how long this was tried, why the last try failed
+// and what that means. Who knows what should listen there adds what to look at.
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline);
 
 // Waits with poll(2) until one of `count` files is ready. Returns false if the deadline comes first.

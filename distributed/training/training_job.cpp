@@ -18,7 +18,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Why a job that goes on from a checkpoint has nothing left to do, and what would change that; empty: it has.
+// Says why a job that resumes from a checkpoint has nothing left to do, and what would change that. Empty if it has.
 std::string nothing_left(const TrainingOptions& options, const TrainingState& saved, const Evaluation& evaluation) {
   if (options.epochs == 0) return "";
   if (saved.epoch >= options.epochs) return fmt::format("of {}: a larger --epochs", counted(options.epochs, "epoch"));

@@ -37,7 +37,7 @@ class TrainingJob {
               const DataParallel::Factory& make_replica);
 
   void use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts);
-  // Opens the files, and goes on from a checkpoint with --resume.
+  // Opens the files, and resumes from a checkpoint with --resume.
   void begin(data::Loader& loader, const Evaluate& evaluate);
   // False when all epochs are done, or when a limit is reached.
   bool next_epoch();

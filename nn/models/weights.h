@@ -20,7 +20,7 @@ namespace tandem::nn::models {
 std::vector<std::string> load_weights(SegmentationModel& model, std::vector<NamedArray> weights);
 
 // torchvision's published weights by the name of their model and training, "deeplabv3_resnet101_coco" or
-// "resnet50_imagenet": where they are. Empty when there are none of this name.
+// "resnet50_imagenet": where they are. Empty when no weights have this name.
 std::string weights_url(const std::string& name);
 // The names that weights_url() knows.
 std::vector<std::string> weights_names();

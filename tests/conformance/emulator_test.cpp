@@ -361,7 +361,7 @@ TEST_F(EmulatorDeathTest, ACommunicatorDoesNotEndBeforeItsGraphs) {
     TANDEM_CUDA(cudaStreamEndCapture(stream, &graph));
     ncclCommDestroy(communicator);
   };
-  EXPECT_DEATH(end(), "destroy waits for ever: a graph holds operations");
+  EXPECT_DEATH(end(), "destroy waits forever: a graph holds operations");
 }
 
 }  // namespace

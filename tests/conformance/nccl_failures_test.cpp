@@ -134,7 +134,7 @@ TEST(NcclGroup, a_rank_that_makes_no_group_is_named) {
       << message_of(results[0]);
 }
 
-// The first operation connects the GPUs. NCCL blocks the host for that, and for ever where a peer does not come.
+// The first operation connects the GPUs. NCCL blocks the host for that, and forever where a peer does not come.
 TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
   NEEDS_GPUS(2);
   const auto results = run_gpu_ranks_catching(
@@ -150,7 +150,7 @@ TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
   EXPECT_NE(text.find("all_reduce 'first'"), std::string::npos) << text;
 }
 
-// NCCL waits for ever for graphs that hold its operations when a communicator ends.
+// NCCL waits forever for graphs that hold its operations when a communicator ends.
 TEST_P(NcclRanks, a_recorded_step_that_outlives_its_group_can_not_be_repeated) {
   const auto size = static_cast<float>(GetParam());
   for (const bool fails : {false, true}) {

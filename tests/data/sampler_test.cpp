@@ -72,7 +72,7 @@ TEST(DistributedSampler, EveryRankGetsEquallyManyAndTogetherAll) {
   }
 }
 
-// 4 of 11 samples are done. The other 7 are dealt to as many ranks as there are now.
+// 4 of 11 samples are done. The other 7 are distributed over the current ranks.
 TEST(DistributedSampler, DealsWhatIsLeftOfAnEpochAnew) {
   const auto all = all_ranks(11, {.seed = 5}, 2)[0];
   for (const int world : {1, 2, 3, 8}) {

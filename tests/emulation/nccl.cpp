@@ -268,12 +268,12 @@ ncclResult_t issue_message(bool sends, Part part, std::size_t bytes, int peer, n
 
 std::string text(const char* name, std::size_t count) { return name + (" " + std::to_string(count)); }
 
-// Waits until no graph holds operations of the communicator any more. NCCL waits for ever.
+// Waits until no graph holds operations of the communicator any more. NCCL waits forever.
 void wait_for_graphs(const Member& member, const char* call) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (member.recorded > 0) {
     if (std::chrono::steady_clock::now() > until)
-      die("%s waits for ever: a graph holds operations of this communicator", call);
+      die("%s waits forever: a graph holds operations of this communicator", call);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }

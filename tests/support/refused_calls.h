@@ -13,7 +13,7 @@
 
 namespace tandem::testing {
 
-// Makes a call of the system fail with `error_number`, in this thread and in all that it starts, for ever: call it in a
+// Makes a call of the system fail with `error_number`, in this thread and in all that it starts, forever: call it in a
 // thread of its own or in a child process. With `flags` the call fails only when its argument number `argument` has all
 // of them.
 inline void refuse_call(unsigned number, unsigned error_number, int argument = 0, unsigned flags = 0) {

@@ -2,7 +2,7 @@
 //
 // On x86-64, glibc has versions of its functions that compute a whole vector at once (libmvec, within 4 units in the
 // last place). The declarations below tell the compiler that they exist, so that it can use them in a loop. They are
-// declared constant, because nobody here reads errno.
+// declared constant, because no code here reads errno.
 #pragma once
 
 #include <tandem/core/base/half.h>

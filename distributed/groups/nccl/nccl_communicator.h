@@ -1,4 +1,4 @@
-// NcclCommunicator: NCCL's view of the ranks of a group, used so that no call of it can block for ever.
+// NcclCommunicator: NCCL's view of the ranks of a group, used so that no call of it can block forever.
 #pragma once
 
 #include <nccl.h>

@@ -181,7 +181,7 @@ void NcclExecutor::enqueue(Task& task) {
   if (task.recorded) operation.end(false);
 }
 
-// NCCL waits for the graphs that hold its kernels when a communicator ends, for ever if need be.
+// NCCL waits for the graphs that hold its kernels when a communicator ends, forever if need be.
 void NcclExecutor::break_off_graphs(const std::string& why) {
   const auto cause = std::make_exception_ptr(PeerError("a recorded step can't be repeated: " + why));
   const std::lock_guard lock(mutex_);

@@ -58,7 +58,7 @@ bool has_latest = false;
 std::atomic_flag copy_is_used;
 
 // Guards copy_of_latest and has_latest, also from the handler, which may run on any thread. The thread that holds the
-// lock is never interrupted by the handler: the handler would wait for it for ever.
+// lock is never interrupted by the handler: the handler would wait for it forever.
 class CopyLock {
  public:
   CopyLock() {

@@ -56,7 +56,7 @@ bool has_checkpoints(const std::filesystem::path& folder);
 // because a job that went on from an older one has left them out. Those of state.kept_steps stay, too. A crash or a
 // full disk while it writes leaves the older checkpoints as they were, and no partial file.
 //
-// Error, and nothing written, when `state` is none that can be read again, as without a loss for each rank.
+// Error, and nothing written, when `state` could not be read again, for example without a loss for each rank.
 //
 // `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
 // that are not in it and may be kept are read to find out, as a whole.
@@ -67,8 +67,9 @@ void save_checkpoint(const std::filesystem::path& folder, const TrainingState& s
 std::optional<std::filesystem::path> checkpoint_of(const std::filesystem::path& folder, std::int64_t step);
 
 // Makes DIR/best.safetensors a link to the newest checkpoint of that step, in one move: who opens it gets the old one
-// or the new one. Returns why there is none: empty, or the reason in a few words, as on a file system without links. A
-// file of that name that is no link stays. Step -1 is no step; then only a link that leads to nothing is removed.
+// or the new one. Returns why the link could not be made: empty, or the reason in a few words, as on a file system
+// without links. A file of that name that is no link stays. Step -1 is no step; then only a link that leads to nothing
+// is removed.
 std::string link_best_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 
 // The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged

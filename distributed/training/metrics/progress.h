@@ -7,8 +7,8 @@
 
 namespace tandem::distributed {
 
-// How an epoch is cut into batches and optimizer steps. While it stays the same, a job that goes on from a checkpoint
-// visits the samples that an undisturbed one visits.
+// The division of an epoch into batches and optimizer steps. While it stays the same, a job that resumes from a
+// checkpoint visits the samples that an undisturbed one visits.
 struct Division {
   std::int64_t world_size = 1;
   std::int64_t batch_size = 1;  // of each process

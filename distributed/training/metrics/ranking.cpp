@@ -12,7 +12,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Takes one word of `words` as a number. Error when it is none.
+// Takes one word of `words` as a number. Error when it is not one.
 template <class T, class Convert>
 T take(std::istringstream& words, Convert convert) {
   std::string word;

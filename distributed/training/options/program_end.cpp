@@ -19,7 +19,7 @@ namespace {
 // How this process names itself in errors. Known even if the launcher's variables contradict each other.
 struct Speaker {
   std::string rank{};             // empty: it is the only process
-  bool is_first_of_host = false;  // also true where nobody knows which processes share a host
+  bool is_first_of_host = false;  // also true if it is unknown which processes share a host
 };
 
 Speaker find_speaker() {

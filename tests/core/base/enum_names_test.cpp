@@ -23,7 +23,7 @@ TEST(EnumNames, GoFromNamesToValuesAndBack) {
   EXPECT_STREQ(name_of(Colour::blue), "blue");
   EXPECT_STREQ(name_of(Colour::unnamed), "?");
   EXPECT_EQ(value_named<Colour>("azure"), Colour::blue);
-  EXPECT_ERROR(value_named<Colour>("Red"), "'Red' is none of red, blue, azure");
+  EXPECT_ERROR(value_named<Colour>("Red"), "'Red' is not one of red, blue, azure");
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ assert events.summary_metadata["text"].plugin_data.plugin_name == "text"
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
-// A job that is killed after step 3 goes on from step 2.
+// A job that is killed after step 3 resumes from step 2.
 TEST(EventFile, tensorboard_leaves_out_what_a_restart_repeats) {
   TANDEM_NEEDS_TENSORBOARD();
   TemporaryFolder folder;

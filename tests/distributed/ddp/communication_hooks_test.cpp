@@ -125,7 +125,7 @@ TEST(Hook, that_throws_is_reported_with_rank_and_bucket) {
               std::string::npos)
         << message_of(results[1]);
     EXPECT_NE(message_of(results[1]).find("): out of luck"), std::string::npos);
-    EXPECT_NE(message_of(results[0]), "");  // does not wait for ever
+    EXPECT_NE(message_of(results[0]), "");  // does not wait forever
   }
 }
 

@@ -36,7 +36,7 @@ std::string mpi_is_missing() {
   return version.find("open-mpi.org") == std::string::npos ? "NOT RUN: " + mpirun + " is not Open MPI's" : "";
 }
 
-// Open MPI's launcher itself may wait for ever when a process has left without MPI_Finalize: PMIx 4.2 locks a mutex
+// Open MPI's launcher itself may wait forever when a process has left without MPI_Finalize: PMIx 4.2 locks a mutex
 // that it has freed. Its processes have all ended then.
 class HasNoProcessesLeft {
  public:

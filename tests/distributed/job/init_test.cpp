@@ -242,7 +242,7 @@ TEST(Init, UnderPyTorchsLauncherStatic) {
   expect_both_done(run_torchrun({"--master-port", free_port()}));
 }
 
-// The launcher's store goes on from one attempt to the next.
+// The launcher's store continues from one attempt to the next.
 TEST(Init, UnderPyTorchsLauncherWithRendezvousAndARestart) {
   TANDEM_NEEDS_TORCH();
   const auto outcome = run_torchrun({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", "1"},

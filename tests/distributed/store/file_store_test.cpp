@@ -72,7 +72,7 @@ TEST_F(FileStoreTest, ComparesAndSets) {
 
 TEST_F(FileStoreTest, WaitsUntilItsTimeoutAndNamesTheKeys) {
   FileStore reader(options(50ms)), writer(options());
-  expect_parts(error_of([&] { reader.wait({"absent"}); }), {"nobody set \"absent\""});
+  expect_parts(error_of([&] { reader.wait({"absent"}); }), {"no process set \"absent\""});
   std::thread thread([&] { writer.set("late", "value"); });
   EXPECT_NO_THROW(reader.wait({"late"}, 10s));
   thread.join();

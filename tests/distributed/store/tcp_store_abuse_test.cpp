@@ -319,7 +319,7 @@ class EndlessServer {
   std::thread thread_;
 };
 
-// Keys without end, of which the client keeps none, would hold it for ever: there is always something to read.
+// Keys without end, of which the client keeps none, would hold it forever: there is always something to read.
 TEST(TcpStoreAbuse, AServerWhoseReplyHasNoEnd) {
   const auto pid = static_cast<std::uint32_t>(getpid());
   const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);

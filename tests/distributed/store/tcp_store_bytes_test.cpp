@@ -155,7 +155,7 @@ TEST(TcpStoreBytes, ClientSendsWhatTheProtocolSays) {
   EXPECT_FALSE(store.check({"k", "n"}));
   EXPECT_TRUE(store.delete_key("k"));
   store.append("k", "+");
-  expect_parts(error_of([&] { store.wait({"k", "z"}, 50ms); }), {"nobody set \"z\" (1 of 2"});
+  expect_parts(error_of([&] { store.wait({"k", "z"}, 50ms); }), {"no process set \"z\" (1 of 2"});
   server.join();
 }
 

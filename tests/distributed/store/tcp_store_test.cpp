@@ -133,7 +133,7 @@ TEST(TcpStore, TimeoutNamesTheMissingKeysAndTheConnectionGoesOn) {
   const auto error = error_of([&] { store.wait({"here", "absent", "gone"}); });
   EXPECT_LT(steady_clock::now() - start, 5s);
   expect_parts(error, {"127.0.0.1:" + std::to_string(server.port())});
-  expect_parts(error, {"nobody set \"absent\", \"gone\""});
+  expect_parts(error, {"no process set \"absent\", \"gone\""});
   expect_parts(error, {"1 of 3"});
   expect_parts(error_of([&] { store.get("absent"); }), {"\"absent\""});
   store.set("absent", "now");
@@ -296,7 +296,7 @@ TEST(TcpStore, AnItemIsForOneClient) {
   EXPECT_EQ(sum, takers * items * (takers * items - 1) / 2);
   EXPECT_EQ(giver.queue_length("queue"), 0);
   TcpStore hasty(options_for(server, 50ms));
-  expect_parts(error_of([&] { hasty.queue_pop("queue"); }), {"nobody set \"queue\""});
+  expect_parts(error_of([&] { hasty.queue_pop("queue"); }), {"no process set \"queue\""});
   giver.queue_push("queue", "late");
   EXPECT_EQ(hasty.queue_pop("queue"), "late");
 }

@@ -431,7 +431,7 @@ TEST(DataParallel, the_mean_of_the_replicas_losses_is_the_loss_of_the_batch) {
   testing::expect_close(gradient, model.parameters()[0].tensor.grad(), 1e-5, "gradient of a parameter");
 }
 
-// Dropout in a replica depends on the caller's generator alone, so a job that goes on from a checkpoint has it, too.
+// Dropout in a replica depends on the caller's generator alone, so a job that resumes from a checkpoint has it, too.
 TEST(DataParallel, the_callers_generator_decides_the_replicas_random_numbers) {
   const auto net = [] { return nn::Sequential{nn::Flatten(), nn::Dropout(0.5)}; };
   auto model = net();

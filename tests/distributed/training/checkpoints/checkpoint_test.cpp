@@ -138,7 +138,7 @@ TEST(Checkpoint, is_a_file_of_weights_too) {
                         {"is a checkpoint that has no \"ema\", but ", "\"kept\", \"model\", \"optimizer\""});
 }
 
-// A job goes on from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
+// A job resumes from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
 // one.
 TEST(Checkpoint, a_link_leads_to_the_best_one) {
   const TemporaryFolder folder;
