@@ -23,10 +23,7 @@ Dims position_of(std::int64_t index, const Shape& shape) {
 
 }  // namespace
 
-DetectAnomaly::DetectAnomaly(const DetectAnomalyOptions& options) : options(options), outer_(innermost) {
-  innermost = this;
-}
-DetectAnomaly::~DetectAnomaly() { innermost = outer_; }
+DetectAnomaly::DetectAnomaly(const DetectAnomalyOptions& options) : options(options), innermost_(innermost, this) {}
 
 bool autograd::searches_anomalies() { return innermost != nullptr; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <string>
 
@@ -23,14 +24,11 @@ struct DetectAnomalyOptions {
 class DetectAnomaly {
  public:
   [[nodiscard]] explicit DetectAnomaly(const DetectAnomalyOptions& options = {});
-  ~DetectAnomaly();
-  DetectAnomaly(const DetectAnomaly&) = delete;
-  DetectAnomaly& operator=(const DetectAnomaly&) = delete;
 
   const DetectAnomalyOptions options;
 
  private:
-  const DetectAnomaly* const outer_;
+  Temporarily<const DetectAnomaly*> innermost_;
 };
 
 namespace autograd {

@@ -9,11 +9,9 @@ namespace {
 thread_local std::optional<DType> low_dtype;
 }
 
-Autocast::Autocast(DType dtype) : before_(low_dtype) {
+Autocast::Autocast(DType dtype) : dtype_(low_dtype, dtype == DType::f32 ? std::nullopt : std::optional(dtype)) {
   TANDEM_CHECK(is_floating(dtype) && dtype != DType::f64, "Autocast: dtype must be f32, bf16 or f16, got ", dtype);
-  low_dtype = dtype == DType::f32 ? std::nullopt : std::optional(dtype);
 }
-Autocast::~Autocast() { low_dtype = before_; }
 
 DType autocast_dtype() { return low_dtype.value_or(DType::f32); }
 

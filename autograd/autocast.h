@@ -12,6 +12,7 @@
 #pragma once
 
 #include <tandem/autograd/low_weights.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <optional>
 
@@ -20,12 +21,9 @@ namespace tandem {
 class Autocast {
  public:
   [[nodiscard]] explicit Autocast(DType dtype);  // bf16 or f16; f32 changes nothing, so that a program needs no branch
-  ~Autocast();
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
 
  private:
-  std::optional<DType> before_;
+  Temporarily<std::optional<DType>> dtype_;
   autograd::LowWeightScope low_weights_;
 };
 

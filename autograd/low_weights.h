@@ -3,6 +3,7 @@
 
 #include <tandem/autograd/annexes.h>
 #include <tandem/autograd/tensor.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <optional>
 
@@ -17,12 +18,10 @@ Array low_weight(const Tensor& parameter, const Array& value, DType dtype);
 std::optional<Array> low_bias(const Tensor& bias, const Array& x);
 
 // The scope of an Autocast: the copies end with the outermost one.
-class LowWeightScope {
+class LowWeightScope : NoCopy {
  public:
   LowWeightScope();
   ~LowWeightScope();
-  LowWeightScope(const LowWeightScope&) = delete;
-  LowWeightScope& operator=(const LowWeightScope&) = delete;
 };
 
 // Another way to make the copies that a GPU reads. low_weight() calls it under an Autocast of this thread.

@@ -24,10 +24,8 @@ TensorState& checked(const std::shared_ptr<TensorState>& state) {
 }  // namespace
 
 bool grad_enabled() { return grad_is_enabled; }
-NoGrad::NoGrad() : before_(grad_is_enabled) { grad_is_enabled = false; }
-NoGrad::~NoGrad() { grad_is_enabled = before_; }
-EnableGrad::EnableGrad() : before_(grad_is_enabled) { grad_is_enabled = true; }
-EnableGrad::~EnableGrad() { grad_is_enabled = before_; }
+NoGrad::NoGrad() : mode_(grad_is_enabled, false) {}
+EnableGrad::EnableGrad() : mode_(grad_is_enabled, true) {}
 
 Tensor::Tensor(Array value, bool requires_grad) : state_(std::make_shared<TensorState>()) {
   state_->value = std::move(value);

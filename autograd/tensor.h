@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <functional>
 #include <memory>
@@ -174,24 +175,18 @@ bool grad_enabled();
 class NoGrad {
  public:
   [[nodiscard]] NoGrad();
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
 
  private:
-  bool before_;
+  Temporarily<bool> mode_;
 };
 
 // While an EnableGrad lives, operations on this thread record their history, also within a NoGrad.
 class EnableGrad {
  public:
   [[nodiscard]] EnableGrad();
-  ~EnableGrad();
-  EnableGrad(const EnableGrad&) = delete;
-  EnableGrad& operator=(const EnableGrad&) = delete;
 
  private:
-  bool before_;
+  Temporarily<bool> mode_;
 };
 
 // Prints the value as an Array does, and the origin of the Tensor: "requires_grad" for a leaf, "grad_fn=relu" for a

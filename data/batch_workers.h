@@ -1,6 +1,7 @@
 // BatchWorkers: threads that make the batches of an epoch in advance.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/data/dataset.h>
 
 #include <chrono>
@@ -13,7 +14,7 @@
 namespace tandem::data {
 
 // Batches come in order, with any number of threads. One thread calls take(), once for each batch.
-class BatchWorkers {
+class BatchWorkers : NoCopy {
  public:
   // `make(number)` makes batch `number` of `batches`. It runs on several threads at a time, and must own what it reads:
   // a thread that is stuck in it is left behind.
@@ -22,8 +23,6 @@ class BatchWorkers {
   BatchWorkers(Make make, std::int64_t batches, int threads, int ahead, std::chrono::seconds timeout);
   // Stops the threads and waits for them for at most `timeout`.
   ~BatchWorkers();
-  BatchWorkers(const BatchWorkers&) = delete;
-  BatchWorkers& operator=(const BatchWorkers&) = delete;
 
   // The next batch. Throws what `make` threw for it, or an Error when it has not come within `timeout`.
   Batch take();

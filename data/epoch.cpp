@@ -1,7 +1,5 @@
 #include <tandem/data/epoch.h>
 
-#include <utility>
-
 namespace tandem::data {
 namespace {
 
@@ -15,18 +13,14 @@ std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(valu
 
 std::optional<Epoch> current_epoch() { return epoch_now; }
 
-EpochScope::EpochScope(const Epoch& epoch) : before_(std::exchange(epoch_now, epoch)) {}
-EpochScope::~EpochScope() { epoch_now = before_; }
+EpochScope::EpochScope(const Epoch& epoch) : epoch_(epoch_now, epoch) {}
 
 SampleGenerator::SampleGenerator(std::int64_t sample) {
   if (!epoch_now) return;
   const auto number = static_cast<std::uint64_t>(epoch_now->number), index = static_cast<std::uint64_t>(sample);
   const auto words =
       philox({low(index), high(index), low(number), high(number)}, {low(epoch_now->seed), high(epoch_now->seed)});
-  before_ = std::exchange(default_generator(), Generator(words[0]));
-}
-SampleGenerator::~SampleGenerator() {
-  if (before_) default_generator() = *std::move(before_);
+  generator_.emplace(default_generator(), Generator(words[0]));
 }
 
 std::int64_t last_sharded_epoch() { return sharded_epoch; }

@@ -1,6 +1,7 @@
 // Epoch: one pass over a Loader, as the samples that it makes see it.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/core/random/random.h>
 
 #include <cstdint>
@@ -20,12 +21,9 @@ std::optional<Epoch> current_epoch();
 class EpochScope {
  public:
   explicit EpochScope(const Epoch& epoch);
-  ~EpochScope();
-  EpochScope(const EpochScope&) = delete;
-  EpochScope& operator=(const EpochScope&) = delete;
 
  private:
-  const std::optional<Epoch> before_;
+  Temporarily<std::optional<Epoch>> epoch_;
 };
 
 // While one lives within an epoch, default_generator() of this thread draws numbers that are a function of the epoch
@@ -34,12 +32,9 @@ class EpochScope {
 class SampleGenerator {
  public:
   explicit SampleGenerator(std::int64_t sample);
-  ~SampleGenerator();
-  SampleGenerator(const SampleGenerator&) = delete;
-  SampleGenerator& operator=(const SampleGenerator&) = delete;
 
  private:
-  std::optional<Generator> before_;
+  std::optional<Temporarily<Generator>> generator_;
 };
 
 // The number of the epoch that this thread began last over a Loader that shuffles and takes one shard of several. All

@@ -2,6 +2,7 @@
 
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/scope.h>
+#include <tandem/core/base/temporarily.h>
 #include <tandem/core/random/random.h>
 #include <tandem/data/batch_workers.h>
 #include <tandem/data/epoch.h>
@@ -92,12 +93,11 @@ struct Order {
 
 }  // namespace
 
-BatchLimit::BatchLimit(std::int64_t batches) : before_(std::exchange(batch_limit, std::min(batch_limit, batches))) {
+BatchLimit::BatchLimit(std::int64_t batches) : limit_(batch_limit, std::min(batch_limit, batches)) {
   TANDEM_CHECK(batches >= 1, "BatchLimit: expected at least 1 batch, got ", batches);
 }
-BatchLimit::~BatchLimit() { batch_limit = before_; }
 
-class Loader::Iterator::Running {
+class Loader::Iterator::Running : NoCopy {
  public:
   Running(const Dataset& dataset, const Epoch& epoch, std::vector<std::int64_t> indices, const LoaderOptions& options,
           std::int64_t batches)
@@ -112,8 +112,6 @@ class Loader::Iterator::Running {
   }
 
   ~Running() { order_->is_over = true; }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
 
   // Puts the next batch into `batch`. False after the last batch.
   bool next(Batch& batch) {

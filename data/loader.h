@@ -1,6 +1,7 @@
 // Loader: gives a dataset in batches.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/data/dataset.h>
 #include <tandem/data/sampler.h>
 
@@ -35,12 +36,9 @@ struct LoaderOptions {
 class BatchLimit {
  public:
   explicit BatchLimit(std::int64_t batches);
-  ~BatchLimit();
-  BatchLimit(const BatchLimit&) = delete;
-  BatchLimit& operator=(const BatchLimit&) = delete;
 
  private:
-  const std::int64_t before_;
+  Temporarily<std::int64_t> limit_;
 };
 
 // One range-for is one epoch:

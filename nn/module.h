@@ -4,6 +4,7 @@
 #include <tandem/autograd/tensor.h>
 #include <tandem/core/array/named_array.h>
 #include <tandem/core/base/scope.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <cstdint>
 #include <functional>
@@ -208,12 +209,10 @@ class Module {
 
 // While one lives, a model is in evaluation mode. Afterwards each of its modules is in the mode that it was in: a part
 // that is frozen stays so.
-class EvaluationMode {
+class EvaluationMode : NoCopy {
  public:
   explicit EvaluationMode(Module& model);
   ~EvaluationMode();
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
   void keep() { was_training_.clear(); }  // the model stays in evaluation mode
 
  private:

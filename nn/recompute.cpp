@@ -6,6 +6,7 @@
 
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/graph.h>
+#include <tandem/core/base/temporarily.h>
 #include <tandem/core/random/random.h>
 
 #include <algorithm>
@@ -21,20 +22,6 @@ using autograd::GraphNode;
 using autograd::Needs;
 using autograd::Saved;
 using autograd::TensorState;
-
-// A variable that has another value during its life, and afterwards the one that it had before.
-template <class T>
-class Restored {
- public:
-  Restored(T& variable, T value) : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
-  ~Restored() { variable_ = before_; }
-  Restored(const Restored&) = delete;
-  Restored& operator=(const Restored&) = delete;
-
- private:
-  T& variable_;
-  const T before_;
-};
 
 // The places where the history of `result` leaves the nodes that were recorded from `start` on. Each place comes once,
 // in a fixed order.
@@ -111,8 +98,8 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
     for (const Input& input : kept) same_inputs.push_back(input.tensor());
     const EnableGrad enable_grad;
     const Autocast autocast(low);
-    const Restored<Generator> same_random(default_generator(), random);
-    const Restored<bool> second_run(recomputing, true);
+    const Temporarily<Generator> same_random(default_generator(), random);
+    const Temporarily<bool> second_run(recomputing, true);
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
     TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),

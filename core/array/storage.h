@@ -1,6 +1,7 @@
 // Storage: a block of memory on a device, shared by the Arrays that view it.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/core/device/device.h>
 
 #include <cstddef>
@@ -13,15 +14,13 @@ namespace tandem {
 // Owns its bytes, which go back to the device's caching allocator, or keeps alive whatever owns them. It counts
 // in-place writes, so that autograd can tell that a value that it saved has changed. Keeping several threads from
 // writing at once is the caller's task, as with any memory.
-class Storage {
+class Storage : NoCopy {
  public:
   Storage(std::size_t bytes, Device device);
   // Memory that something else owns. `release` keeps the owner alive; it runs when the last Array of this storage is
   // gone.
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
   ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
 
   void* data() const {
     if (revoked_) [[unlikely]]

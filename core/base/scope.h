@@ -7,6 +7,8 @@
 // in. A ScopeObserver, such as the trace of core/profile, sees scopes begin and end.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
+
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -40,7 +42,7 @@ class ScopeObserver {
 };
 
 // A scope costs a nanosecond or two while there is no observer. Only the thread that creates it may use it.
-class Scope {
+class Scope : NoCopy {
  public:
   enum class Kind {
     operation,  // "conv2d": errors that are thrown inside name it
@@ -65,8 +67,6 @@ class Scope {
     if (observer_) observer_->ended(*this);
     innermost_ = outer_;
   }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
 
   Kind kind() const { return kind_; }
   const char* name() const { return name_; }

@@ -1,4 +1,5 @@
 #include <tandem/core/array/matrix_layout.h>
+#include <tandem/core/base/temporarily.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/matmul_method.h>
 #include <tandem/core/cpu/parallel.h>
@@ -156,12 +157,10 @@ void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
 constexpr std::int64_t team_products = 512 * 1024;
 
 // As long as this object lives, this thread starts no other threads.
-class WithoutTeam {
+class WithoutTeam : NoCopy {
  public:
   WithoutTeam() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
   ~WithoutTeam() { omp_set_num_threads(threads_); }
-  WithoutTeam(const WithoutTeam&) = delete;
-  WithoutTeam& operator=(const WithoutTeam&) = delete;
 
  private:
   const int threads_;

@@ -2,6 +2,8 @@
 // (core/backend/device_graph.h).
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,10 +11,8 @@
 namespace tandem {
 
 // A thread is in a recording from its construction to its destruction. For that thread alone.
-class Recording {
+class Recording : NoCopy {
  public:
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
   // The recording that this thread is in, or null.
   static Recording* current() { return current_; }
 

@@ -1,6 +1,8 @@
 // AtomicFile: a file that appears complete or not at all.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,14 +15,12 @@ namespace tandem {
 // whole. Without commit() the destructor removes the temporary. Errors name the file, the reason and what to do; what
 // was at `path` is untouched by all of them except a failure to synchronise the folder after the rename. Not for
 // several threads at once; any number of writers may write the same path, the last commit() wins.
-class AtomicFile {
+class AtomicFile : NoCopy {
  public:
   // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one. Error where it is
   // a device, a pipe or a socket, which no file should replace.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(const void* data, std::size_t bytes) { write({static_cast<const std::byte*>(data), bytes}); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -15,14 +16,12 @@ struct UnreadableFile : Error {
 };
 
 // Every error begins with the kind and the path of the file. Several threads may read at the same time.
-class InputFile {
+class InputFile : NoCopy {
  public:
   // `kind` says what the file should be: "safetensors file". UnreadableFile when the file cannot be opened. Error when
   // it is not a regular file, because a pipe could keep the program waiting forever.
   InputFile(const std::filesystem::path& path, const std::string& kind);
   ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
 
   std::uint64_t size() const { return size_; }
   // The beginning of every error: "safetensors file x.safetensors: "

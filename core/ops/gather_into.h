@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/core/array/array.h>
+#include <tandem/core/base/temporarily.h>
 
 #include <vector>
 
@@ -13,12 +14,9 @@ namespace tandem::ops {
 class GatherInto {
  public:
   explicit GatherInto(std::vector<Array> places);
-  ~GatherInto();
-  GatherInto(const GatherInto&) = delete;
-  GatherInto& operator=(const GatherInto&) = delete;
 
  private:
-  const std::vector<Array> before_;
+  Temporarily<std::vector<Array>> places_;
 };
 
 }  // namespace tandem::ops

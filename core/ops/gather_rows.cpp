@@ -54,8 +54,7 @@ Array gather_with(const Array& rows, const Array& index, DType dtype, F f) {
 
 }  // namespace
 
-GatherInto::GatherInto(std::vector<Array> given) : before_(std::exchange(places, std::move(given))) {}
-GatherInto::~GatherInto() { places = before_; }
+GatherInto::GatherInto(std::vector<Array> given) : places_(places, std::move(given)) {}
 
 Array gather_rows(const Array& rows, const Array& index) {
   return gather_with(rows, index, rows.dtype(), [](const Array& dense, const Array& wanted, const Array& out) {
