@@ -21,15 +21,7 @@ Array scaled(const Array& x, double factor) { return factor == 1 ? x : ops::map(
 struct Reduced {
   Array kept, value;
   Reduced(const Reduction& op, const Array& x, const Dims& dims, bool keepdim)
-      : kept(ops::reduce(op, x, dims, true)), value(kept) {
-    if (keepdim) return;
-    unsigned gone = dims.ndim() == 0 ? ~0u : 0u;
-    for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.ndim()));
-    Shape shape;
-    for (int i = 0; i < x.ndim(); ++i)
-      if (!(gone >> i & 1u)) shape.push_back(x.shape()[i]);
-    value = kept.reshape(shape);
-  }
+      : kept(ops::reduce(op, x, dims, true)), value(keepdim ? kept : ops::without_reduced(kept, dims)) {}
 };
 
 // A reduction whose derivative follows from x and the result.

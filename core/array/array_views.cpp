@@ -35,8 +35,9 @@ std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, 
   return result;
 }
 
-// `wanted`, with a size of -1 replaced by the size that it stands for.
-Shape resolve_shape(const Array& array, const Shape& wanted, const char* operation) {
+// `wanted`, with a size of -1 replaced by the size that it stands for. `of` says in errors whose elements these are.
+template <class... Of>
+Shape resolve_shape(const Shape& wanted, std::int64_t elements, const char* operation, const Of&... of) {
   Shape shape = wanted;
   int unknown = -1;
   for (int i = 0; i < shape.ndim(); ++i) {
@@ -48,11 +49,11 @@ Shape resolve_shape(const Array& array, const Shape& wanted, const char* operati
   }
   if (unknown >= 0) {
     const std::int64_t known = shape.product();
-    TANDEM_CHECK(known > 0, operation, ": ", array.shape(), " to ", wanted, " leaves the size at -1 open");
-    shape[unknown] = array.numel() / known;
+    TANDEM_CHECK(known > 0, operation, ": ", of..., " to ", wanted, " leaves the size at -1 open");
+    shape[unknown] = elements / known;
   }
-  TANDEM_CHECK(shape.product() == array.numel(), operation, ": ", array.shape(), " has ", array.numel(),
-               " elements, which do not fill ", wanted);
+  TANDEM_CHECK(shape.product() == elements, operation, ": the ", elements, " elements of ", of..., " do not fill ",
+               wanted);
   return shape;
 }
 
@@ -69,10 +70,18 @@ Dims without(const Dims& dims, unsigned dropped) {
   return kept;
 }
 
+// The array without those dimensions of the set `among` whose size is 1.
+Array without_ones(const Array& array, unsigned among) {
+  for (int i = 0; i < array.ndim(); ++i)
+    if (array.shape()[i] != 1) among &= ~(1u << i);
+  return Array(array.storage(), without(array.shape(), among), without(array.strides(), among), array.offset(),
+               array.dtype());
+}
+
 }  // namespace
 
 Array Array::view(const Shape& wanted) const {
-  const Shape shape = resolve_shape(*this, wanted, "view");
+  const Shape shape = resolve_shape(wanted, numel(), "view", shape_);
   const auto strides = strides_of_view(*this, shape);
   TANDEM_CHECK(strides, "view: no view of shape ", shape_, " with strides ", strides_, " shows ", wanted,
                "; reshape copies where it must");
@@ -80,7 +89,7 @@ Array Array::view(const Shape& wanted) const {
 }
 
 Array Array::reshape(const Shape& wanted) const {
-  const Shape shape = resolve_shape(*this, wanted, "reshape");
+  const Shape shape = resolve_shape(wanted, numel(), "reshape", shape_);
   if (const auto strides = strides_of_view(*this, shape)) return Array(storage_, shape, *strides, offset_, dtype_);
   return Array(contiguous()).reshape(shape);
 }
@@ -104,29 +113,20 @@ Array Array::flatten(std::int64_t from_dim, std::int64_t to_dim) const {
 Array Array::unflatten(std::int64_t dim, const Shape& sizes) const {
   const int d = normalize_dim(dim, ndim());
   TANDEM_CHECK(sizes.ndim() > 0, "unflatten: needs sizes for dimension ", d, " of ", shape_);
-  Shape inner = sizes;
-  int unknown = -1;
-  for (int i = 0; i < sizes.ndim(); ++i) {
-    TANDEM_CHECK(sizes[i] >= -1 && (sizes[i] >= 0 || unknown < 0), "unflatten: at most one of the sizes ", sizes,
-                 " can be -1");
-    if (sizes[i] < 0) inner[unknown = i] = 1;
-  }
-  const std::int64_t known = inner.product();
-  if (unknown >= 0) inner[unknown] = known > 0 ? shape_[d] / known : 0;
-  TANDEM_CHECK(inner.product() == shape_[d] && (unknown < 0 || known > 0), "unflatten: sizes ", sizes,
-               " do not make up dimension ", d, " of ", shape_);
+  const Shape inner = resolve_shape(sizes, shape_[d], "unflatten", "dimension ", d, " of ", shape_);
+  const Strides within = contiguous_strides(inner);
   Shape shape;
   Strides strides;
   for (int i = 0; i < ndim(); ++i) {
-    std::int64_t rest = i == d ? shape_[d] : 1;
-    for (int j = 0; i == d && j < inner.ndim(); ++j) {
-      rest = inner[j] > 0 ? rest / inner[j] : 1;
-      shape.push_back(inner[j]);
-      strides.push_back(strides_[d] * rest);
+    if (i != d) {
+      shape.push_back(shape_[i]);
+      strides.push_back(strides_[i]);
+      continue;
     }
-    if (i == d) continue;
-    shape.push_back(shape_[i]);
-    strides.push_back(strides_[i]);
+    for (int j = 0; j < inner.ndim(); ++j) {
+      shape.push_back(inner[j]);
+      strides.push_back(within[j] * strides_[d]);
+    }
   }
   return Array(storage_, shape, strides, offset_, dtype_);
 }
@@ -135,11 +135,9 @@ Array Array::permute(const Dims& order) const {
   TANDEM_CHECK(order.ndim() == ndim(), "permute: order ", order, " must name each of the ", ndim(), " dimensions once");
   Shape shape = shape_;
   Strides strides = strides_;
-  unsigned seen = 0;
+  mask_of(order, ndim(), "permute");  // throws when a dimension comes twice
   for (int i = 0; i < ndim(); ++i) {
     const int from = normalize_dim(order[i], ndim());
-    TANDEM_CHECK(!(seen >> from & 1u), "permute: order ", order, " names dimension ", from, " twice");
-    seen |= 1u << from;
     shape[i] = shape_[from];
     strides[i] = strides_[from];
   }
@@ -216,23 +214,12 @@ Array Array::expand(const Shape& wanted) const {
   return Array(storage_, shape, strides, offset_, dtype_);
 }
 
-Array Array::squeeze() const {
-  unsigned ones = 0;
-  for (int i = 0; i < ndim(); ++i) ones |= (shape_[i] == 1 ? 1u : 0u) << i;
-  return Array(storage_, without(shape_, ones), without(strides_, ones), offset_, dtype_);
-}
+Array Array::squeeze() const { return without_ones(*this, ~0u); }
 
 Array Array::squeeze(std::int64_t dim) const { return squeeze(Dims{dim}); }
 
 Array Array::squeeze(const Dims& dims) const {
-  unsigned dropped = 0, seen = 0;
-  for (const auto dim : dims) {
-    const int d = normalize_dim(dim, std::max(ndim(), 1));
-    TANDEM_CHECK(!(seen >> d & 1u), "squeeze: dimension ", d, " stands twice in ", dims);
-    seen |= 1u << d;
-    if (d < ndim() && shape_[d] == 1) dropped |= 1u << d;
-  }
-  return Array(storage_, without(shape_, dropped), without(strides_, dropped), offset_, dtype_);
+  return without_ones(*this, mask_of(dims, std::max(ndim(), 1), "squeeze"));
 }
 
 Array Array::unsqueeze(std::int64_t dim) const {

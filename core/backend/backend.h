@@ -57,8 +57,8 @@ class Backend : public DeviceMemory {
   virtual void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y,
                            const Array& grad_x) = 0;
   // Finds the largest (or smallest) number along `dim` of x. `values` receives the number and `indices` (i64) its first
-  // position; both have size 1 in `dim`, and either may be null.
-  virtual void search(bool largest, const Array& x, int dim, const Array* values, const Array* indices) = 0;
+  // position; both have size 1 in `dim`.
+  virtual void search(bool largest, const Array& x, int dim, const Array& values, const Array& indices) = 0;
   // y holds the sum (or product) of the elements of x from the beginning of `dim` up to each element, or from the end
   // of `dim` where `reversed`. y's dtype is floating or i64.
   virtual void scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) = 0;

@@ -48,6 +48,16 @@ int normalize_dim(std::int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + ndim : dim);
 }
 
+unsigned mask_of(const Dims& dims, int ndim, const char* operation) {
+  unsigned mask = 0;
+  for (const auto dim : dims) {
+    const int d = normalize_dim(dim, ndim);
+    TANDEM_CHECK(!(mask >> d & 1u), operation, ": dimension ", d, " comes twice in ", dims);
+    mask |= 1u << d;
+  }
+  return mask;
+}
+
 DType promote(DType a, DType b) {
   if (a == b) return a;
   if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;

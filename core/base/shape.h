@@ -87,4 +87,7 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const char* operation);
 // The dimension that `dim` names: a negative `dim` counts from the end. Error when it is out of range for `ndim`.
 int normalize_dim(std::int64_t dim, int ndim);
 
+// One bit for each dimension that `dims` names, of an array with `ndim` dimensions. Error when one comes twice.
+unsigned mask_of(const Dims& dims, int ndim, const char* operation);
+
 }  // namespace tandem

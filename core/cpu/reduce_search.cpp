@@ -99,17 +99,17 @@ void search_columns(const T* x, std::int64_t columns, std::int64_t rows, std::in
 }
 
 template <bool largest, class T>
-void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array* values, const Array* indices) {
+void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array& values, const Array& indices) {
   using Best = Extreme<T, largest>;
   const T* data = static_cast<const T*>(x.raw());
-  T* to_values = values ? static_cast<T*>(values->raw()) : nullptr;
-  std::int64_t* to_indices = indices ? static_cast<std::int64_t*>(indices->raw()) : nullptr;
+  T* to_values = static_cast<T*>(values.raw());
+  std::int64_t* to_indices = static_cast<std::int64_t*>(indices.raw());
   const auto& kept = walk.kept;
   const std::int64_t n = walk.reduced.count;
   const std::int64_t stride = walk.reduced.ndim > 0 ? walk.reduced.dims[0].stride : 1;
   const auto finish = [&](std::int64_t o, const Best& best) {
-    if (to_values) to_values[o] = static_cast<T>(best.value);
-    if (to_indices) to_indices[o] = best.index;
+    to_values[o] = static_cast<T>(best.value);
+    to_indices[o] = best.index;
   };
   if (walk.by_columns()) {
     const auto& last = kept.dims[kept.ndim - 1];
@@ -153,8 +153,8 @@ void search_along(const cpu::ReduceWalk& walk, const Array& x, const Array* valu
 
 }  // namespace
 
-void CpuBackend::search(bool largest, const Array& x, int, const Array* values, const Array* indices) {
-  const cpu::ReduceWalk walk(x, values ? *values : *indices);
+void CpuBackend::search(bool largest, const Array& x, int, const Array& values, const Array& indices) {
+  const cpu::ReduceWalk walk(x, values);
   dispatch(x.dtype(), [&](auto type) {
     using T = std::conditional_t<std::is_same_v<decltype(type), bool>, std::uint8_t, decltype(type)>;
     if (largest) search_along<true, T>(walk, x, values, indices);

@@ -7,29 +7,27 @@ namespace {
 
 template <class T>
 struct FinishSearch {
-  T* values;              // null: not wanted
-  std::int64_t* indices;  // null: not wanted
+  T* values;
+  std::int64_t* indices;
   template <class State>
   TANDEM_HOST_DEVICE void add(State& state, T value, std::int64_t index) const {
     state.add(value, index);
   }
   template <class State>
   TANDEM_HOST_DEVICE void operator()(std::int64_t output, const State& found) const {
-    if (values) values[output] = static_cast<T>(found.value);
-    if (indices) indices[output] = found.index;
+    values[output] = static_cast<T>(found.value);
+    indices[output] = found.index;
   }
 };
 
 }  // namespace
 
-void CudaBackend::search(bool largest, const Array& x, int, const Array* values, const Array* indices) {
-  const Array& y = values ? *values : *indices;
+void CudaBackend::search(bool largest, const Array& x, int, const Array& values, const Array& indices) {
   dispatch(x.dtype(), [&](auto type) {
     using T = std::conditional_t<std::is_same_v<decltype(type), bool>, std::uint8_t, decltype(type)>;
-    const FinishSearch<T> finish{values ? static_cast<T*>(values->raw()) : nullptr,
-                                 indices ? static_cast<std::int64_t*>(indices->raw()) : nullptr};
-    if (largest) cuda::reduce_states<Extreme<T, true>, T>(x, y, finish);
-    else cuda::reduce_states<Extreme<T, false>, T>(x, y, finish);
+    const FinishSearch<T> finish{static_cast<T*>(values.raw()), static_cast<std::int64_t*>(indices.raw())};
+    if (largest) cuda::reduce_states<Extreme<T, true>, T>(x, values, finish);
+    else cuda::reduce_states<Extreme<T, false>, T>(x, values, finish);
   });
 }
 

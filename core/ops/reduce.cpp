@@ -57,50 +57,18 @@ bool needs_elements(const Reduction& op) {
   return std::visit(needs, op.any());
 }
 
-Array without(const Array& y, const Array& x, const Shape& kept, const Dims& dims, bool keepdim) {
-  if (keepdim) return y;
-  unsigned gone = dims.ndim() == 0 ? ~0u : 0u;
-  for (const auto d : dims) gone |= 1u << normalize_dim(d, std::max(1, x.ndim()));
-  Shape shape;
-  for (int i = 0; i < x.ndim(); ++i)
-    if (!(gone >> i & 1u)) shape.push_back(kept[i]);
-  return y.reshape(shape);
-}
-
-void search_kept(bool largest, const Array& x, int dim, const Array* values, const Array* indices, const Array& y) {
-  TANDEM_CHECK(x.shape()[dim] > 0 || y.numel() == 0, largest ? "max" : "min", ": dimension ", dim,
-               " of an empty array of shape ", x.shape(), " has no elements, of which none is the ",
-               largest ? "largest" : "smallest");
-  if (y.numel() > 0) backend(x.device()).search(largest, x, dim, values, indices);
-}
-
-Array arg(bool largest, const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
-  if (!dim) {
-    TANDEM_CHECK(x.numel() > 0, largest ? "argmax" : "argmin", " of an empty array of shape ", x.shape(),
-                 " is not defined");
-    const Array flat = arg(largest, x.reshape({-1}), 0, false);
-    return keepdim ? flat.reshape(Dims::filled(x.ndim(), 1)) : flat;
-  }
-  const char* name = largest ? "argmax" : "argmin";
-  const Shape kept = kept_shape(x, {*dim}, name);
-  if (x.ndim() == 0) return zeros({}, DType::i64, x.device());
-  const Array indices = Array::empty(kept, DType::i64, x.device());
-  search_kept(largest, x, normalize_dim(*dim, x.ndim()), nullptr, &indices, indices);
-  return without(indices, x, kept, {*dim}, keepdim);
-}
-
 }  // namespace
 
 Shape kept_shape(const Array& x, const Dims& dims, const char* operation) {
-  Shape kept = dims.ndim() == 0 ? Dims::filled(x.ndim(), 1) : x.shape();
-  unsigned seen = 0;
-  for (const auto d : dims) {
-    const int i = normalize_dim(d, std::max(1, x.ndim()));
-    TANDEM_CHECK(!(seen >> i & 1u), operation, ": dimension ", i, " comes twice in ", dims);
-    seen |= 1u << i;
-    if (x.ndim() > 0) kept[i] = 1;
-  }
+  const unsigned reduced = dims.ndim() == 0 ? ~0u : mask_of(dims, std::max(1, x.ndim()), operation);
+  Shape kept = x.shape();
+  for (int i = 0; i < x.ndim(); ++i)
+    if (reduced >> i & 1u) kept[i] = 1;
   return kept;
+}
+
+Array without_reduced(const Array& kept, const Dims& dims) {
+  return dims.ndim() == 0 ? kept.squeeze() : kept.squeeze(dims);
 }
 
 Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim) {
@@ -111,7 +79,7 @@ Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim
   TANDEM_CHECK(x.numel() > 0 || y.numel() == 0 || !needs_elements(op), name, " of an empty array of shape ", x.shape(),
                " over dimensions ", dims, " is not defined");
   if (y.numel() > 0) backend(x.device()).reduce(op, x, y);
-  return without(y, x, kept, dims, keepdim);
+  return keepdim ? y : without_reduced(y, dims);
 }
 
 void reduce_into(const Reduction& op, const Array& x, const Array& y) {
@@ -139,18 +107,27 @@ Array sum_to(const Array& x, const Shape& shape) {
 }
 
 Found search(bool largest, const Array& x, std::int64_t dim, bool keepdim) {
-  const Shape kept = kept_shape(x, {dim}, largest ? "max" : "min");
+  const char* name = largest ? "max" : "min";
+  const Shape kept = kept_shape(x, {dim}, name);
   if (x.ndim() == 0) return {x.clone(), zeros({}, DType::i64, x.device())};
   const Array values = Array::empty(kept, x.dtype(), x.device());
   const Array indices = Array::empty(kept, DType::i64, x.device());
-  search_kept(largest, x, normalize_dim(dim, x.ndim()), &values, &indices, values);
-  return {without(values, x, kept, {dim}, keepdim), without(indices, x, kept, {dim}, keepdim)};
+  TANDEM_CHECK(x.dim(dim) > 0 || values.numel() == 0, name, ": dimension ", normalize_dim(dim, x.ndim()),
+               " of an empty array of shape ", x.shape(), " has no elements, of which none is the ",
+               largest ? "largest" : "smallest");
+  if (values.numel() > 0) backend(x.device()).search(largest, x, normalize_dim(dim, x.ndim()), values, indices);
+  return keepdim ? Found{values, indices} : Found{values.squeeze(dim), indices.squeeze(dim)};
 }
 
-Array argmax(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { return arg(true, x, dim, keepdim); }
-Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { return arg(false, x, dim, keepdim); }
-
 namespace {
+
+Array arg(bool largest, const Array& x, std::optional<std::int64_t> dim, bool keepdim) {
+  if (dim) return search(largest, x, *dim, keepdim).indices;
+  TANDEM_CHECK(x.numel() > 0, largest ? "argmax" : "argmin", " of an empty array of shape ", x.shape(),
+               " is not defined");
+  const Array flat = search(largest, x.reshape({-1}), 0).indices;
+  return keepdim ? flat.reshape(Dims::filled(x.ndim(), 1)) : flat;
+}
 
 Array scan(Scan op, const Array& x, std::int64_t dim, bool reversed) {
   const int d = normalize_dim(dim, std::max(1, x.ndim()));
@@ -162,6 +139,9 @@ Array scan(Scan op, const Array& x, std::int64_t dim, bool reversed) {
 }
 
 }  // namespace
+
+Array argmax(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { return arg(true, x, dim, keepdim); }
+Array argmin(const Array& x, std::optional<std::int64_t> dim, bool keepdim) { return arg(false, x, dim, keepdim); }
 
 Array cumsum(const Array& x, std::int64_t dim, bool reversed) { return scan(Scan::sum, x, dim, reversed); }
 Array cumprod(const Array& x, std::int64_t dim) { return scan(Scan::product, x, dim, false); }

@@ -37,5 +37,7 @@ Array cumprod(const Array& x, std::int64_t dim);  // the same for products
 // x's shape with size 1 in the dimensions `dims`, or in all of them when `dims` is empty. A scalar may be addressed as
 // if it had one dimension. The Error names `operation` when a dimension does not exist or comes twice.
 Shape kept_shape(const Array& x, const Dims& dims, const char* operation);
+// An Array of that shape without the dimensions of size 1: what a reduction gives without keepdim.
+Array without_reduced(const Array& kept, const Dims& dims);
 
 }  // namespace tandem::ops

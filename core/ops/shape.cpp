@@ -258,13 +258,9 @@ Array roll(const Array& x, const Dims& shifts, const Dims& dims) {
 
 Array flip(const Array& x, const Dims& dims) {
   Array backwards = x;
-  unsigned seen = 0;
-  for (const auto dim : dims) {
-    const int d = normalize_dim(dim, x.ndim());
-    TANDEM_CHECK(!(seen >> d & 1u), "flip: dimension ", d, " stands twice in ", dims);
-    seen |= 1u << d;
-    backwards = backwards.reversed(d);
-  }
+  const unsigned reversed = mask_of(dims, x.ndim(), "flip");
+  for (int d = 0; d < x.ndim(); ++d)
+    if (reversed >> d & 1u) backwards = backwards.reversed(d);
   const Array y = empty_like(x);
   write(backwards, y);
   return y;
