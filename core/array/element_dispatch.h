@@ -32,57 +32,20 @@ void fill(const Array& to, double value) {
   });
 }
 
-template <class Loops>
-void map(const UnaryOp& op, const Array& x, const Array& y) {
+// out = Function<F, T>{f}(inputs...) for each element. F is the operation that `op` holds, and T the type for elements
+// of out's dtype, which all arrays have.
+template <class Loops, template <class, class> class Function, class Op, class... Inputs>
+void apply(const Op& op, const Array& out, const Inputs&... inputs) {
   std::visit(
       [&](const auto& f) {
         using F = std::decay_t<decltype(f)>;
         const auto run = [&](auto type) {
           using T = typename Loops::template element_t<decltype(type)>;
-          Loops::template transform<T, T>(x, y, Value<F, T>{f});
+          Loops::template transform<T, T>(inputs..., out, Function<F, T>{f});
         };
-        if constexpr (keeps_integers<F>) dispatch_number(x.dtype(), "arithmetic", run);
-        else dispatch_floating(x.dtype(), "element-wise operation", run);
-      },
-      op);
-}
-
-template <class Loops>
-void map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) {
-  std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
-        dispatch_floating(grad_y.dtype(), "gradient of an element-wise operation", [&](auto type) {
-          using T = typename Loops::template element_t<decltype(type)>;
-          Loops::template transform<T, T>(saved, grad_y, grad_x, UnaryGradient<F, T>{f});
-        });
-      },
-      op);
-}
-
-template <class Loops>
-void zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
-  std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
-        dispatch_number(y.dtype(), "arithmetic", [&](auto type) {
-          using T = typename Loops::template element_t<decltype(type)>;
-          Loops::template transform<T, T>(a, b, y, Value<F, T>{f});
-        });
-      },
-      op);
-}
-
-template <class Loops>
-void zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y, const Array& grad) {
-  std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
-        dispatch_floating(grad.dtype(), "gradient of an element-wise operation", [&](auto type) {
-          using T = typename Loops::template element_t<decltype(type)>;
-          if (operand == 0) Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T, 0>{f});
-          else Loops::template transform<T, T>(a, b, grad_y, grad, BinaryGradient<F, T, 1>{f});
-        });
+        if constexpr (requires { requires Function<F, float>::takes_integers; })
+          dispatch_number(out.dtype(), "arithmetic", run);
+        else dispatch_floating(out.dtype(), "element-wise operation", run);
       },
       op);
 }
@@ -115,13 +78,9 @@ void compare(const CompareOp& op, const Array& x, double number, const Array& y)
 
 template <class Loops>
 void where(const Array& condition, const Array& a, const Array& b, const Array& y) {
-  const auto choose = [&](auto bits) { Loops::template select<decltype(bits)>(condition, a, b, y, Choose{}); };
-  switch (size_of(y.dtype())) {
-    case 1: return choose(std::uint8_t{});
-    case 2: return choose(std::uint16_t{});
-    case 4: return choose(std::uint32_t{});
-    default: return choose(std::uint64_t{});
-  }
+  dispatch_bits(y.dtype(), [&](auto bits) {
+    Loops::template select<decltype(bits)>(condition, a, b, y, Choose{});  // numbers are only moved
+  });
 }
 
 }  // namespace elementwise

@@ -47,38 +47,8 @@ constexpr DType dtype_of() {
 // one. Floating wins over integer. bf16 with f16 gives f32, as PyTorch's promotion of two tensors does.
 DType promote(DType a, DType b);
 
-// Calls f(T{}) with the C++ type that `dtype` stands for.
-template <class F>
-decltype(auto) dispatch(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::bf16: return f(bfloat16{});
-    case DType::f16: return f(float16{});
-    case DType::i64: return f(std::int64_t{});
-    case DType::i32: return f(std::int32_t{});
-    case DType::u8: return f(std::uint8_t{});
-    case DType::boolean: return f(bool{});
-  }
-  detail::fail("invalid dtype ", static_cast<int>(dtype));
-}
-
-// As dispatch(), for all dtypes but bool. `operation` names the caller in the error.
-template <class F>
-decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
-  switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::bf16: return f(bfloat16{});
-    case DType::f16: return f(float16{});
-    case DType::i64: return f(std::int64_t{});
-    case DType::i32: return f(std::int32_t{});
-    case DType::u8: return f(std::uint8_t{});
-    default: detail::fail(operation, ": needs numbers, got ", dtype);
-  }
-}
-
-// As dispatch(), for floating dtypes only. `operation` names the caller in the error.
+// Calls f(T{}) with the C++ type that `dtype` stands for, which must be a floating one. `operation` names the caller in
+// the error.
 template <class F>
 decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   switch (dtype) {
@@ -90,13 +60,46 @@ decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   }
 }
 
-// Returns whether `dtype` can represent `value` once its fraction is cut off.
+// As dispatch_floating(), for all dtypes but bool.
+template <class F>
+decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
+  switch (dtype) {
+    case DType::i64: return f(std::int64_t{});
+    case DType::i32: return f(std::int32_t{});
+    case DType::u8: return f(std::uint8_t{});
+    case DType::boolean: detail::fail(operation, ": needs numbers, got ", dtype);
+    default: return dispatch_floating(dtype, operation, f);
+  }
+}
+
+// As dispatch_floating(), for every dtype.
+template <class F>
+decltype(auto) dispatch(DType dtype, F&& f) {
+  if (dtype == DType::boolean) return f(bool{});
+  return dispatch_number(dtype, "dispatch", f);
+}
+
+// Calls f(Bits{}) with the unsigned integer of as many bytes as `dtype` has: numbers that are only moved need no more.
+template <class F>
+decltype(auto) dispatch_bits(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1: return f(std::uint8_t{});
+    case 2: return f(std::uint16_t{});
+    case 4: return f(std::uint32_t{});
+    default: return f(std::uint64_t{});
+  }
+}
+
+// Whether `dtype` can represent `value` once its fraction is cut off.
 inline bool can_hold(DType dtype, double value) {
   if (is_floating(dtype) || dtype == DType::boolean) return true;
   const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;
   const double whole = std::trunc(value);
   return whole < limit && whole >= (dtype == DType::u8 ? 0 : -limit);
 }
+
+// The dtype of the sums and the statistics of floating numbers: f64 for f64, otherwise f32.
+constexpr DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // The type in which arithmetic on T happens: 16-bit floats compute in float.
 template <class T>

@@ -9,26 +9,10 @@
 
 namespace tandem {
 
-namespace {
-
-// Copies numbers of one size without looking at their values.
-template <class Bits>
-void copy_bits(const Array& from, const Array& to) {
-  cpu::Loops::transform<Bits, Bits>(from, to, Keep{});
-}
-
-}  // namespace
-
 void CpuBackend::copy(const Array& from, const Array& to) {
-  if (from.dtype() == to.dtype()) {
-    switch (size_of(from.dtype())) {
-      case 1: return copy_bits<std::uint8_t>(from, to);
-      case 2: return copy_bits<std::uint16_t>(from, to);
-      case 4: return copy_bits<std::uint32_t>(from, to);
-      default: return copy_bits<std::uint64_t>(from, to);
-    }
-  }
-  elementwise::convert<cpu::Loops>(from, to);
+  if (from.dtype() != to.dtype()) return elementwise::convert<cpu::Loops>(from, to);
+  dispatch_bits(to.dtype(),
+                [&](auto bits) { cpu::Loops::transform<decltype(bits), decltype(bits)>(from, to, Keep{}); });
 }
 
 // Copies row by row, in the order of y's memory. The processor fetches and writes ahead within a run of memory, but not

@@ -4,6 +4,8 @@
 
 namespace tandem {
 
-void CpuBackend::map(const UnaryOp& op, const Array& x, const Array& y) { elementwise::map<cpu::Loops>(op, x, y); }
+void CpuBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
+  elementwise::apply<cpu::Loops, Value>(op, y, x);
+}
 
 }  // namespace tandem

@@ -5,7 +5,7 @@
 namespace tandem {
 
 void CpuBackend::map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) {
-  elementwise::map_grad<cpu::Loops>(op, saved, grad_y, grad_x);
+  elementwise::apply<cpu::Loops, UnaryGradient>(op, grad_x, saved, grad_y);
 }
 
 }  // namespace tandem

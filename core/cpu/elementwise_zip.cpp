@@ -5,7 +5,7 @@
 namespace tandem {
 
 void CpuBackend::zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
-  elementwise::zip<cpu::Loops>(op, a, b, y);
+  elementwise::apply<cpu::Loops, Value>(op, y, a, b);
 }
 
 }  // namespace tandem

@@ -6,7 +6,8 @@ namespace tandem {
 
 void CpuBackend::zip_grad(const BinaryOp& op, int operand, const Array& a, const Array& b, const Array& grad_y,
                           const Array& grad) {
-  elementwise::zip_grad<cpu::Loops>(op, operand, a, b, grad_y, grad);
+  if (operand == 0) elementwise::apply<cpu::Loops, FirstGradient>(op, grad, a, b, grad_y);
+  else elementwise::apply<cpu::Loops, SecondGradient>(op, grad, a, b, grad_y);
 }
 
 }  // namespace tandem

@@ -69,12 +69,9 @@ void bilinear(const Array& x, const Resize& how, const Array& y) {
 void CpuBackend::resize(const Array& x, const Resize& how, const Array& y) {
   if (how.mode == Interpolation::bilinear)
     return dispatch_floating(x.dtype(), "interpolate", [&](auto type) { bilinear<decltype(type)>(x, how, y); });
-  switch (size_of(x.dtype())) {  // numbers are only moved, so their size is enough
-    case 1: return nearest<float, std::uint8_t>(x, how, y);
-    case 2: return nearest<float, std::uint16_t>(x, how, y);
-    case 4: return nearest<float, std::uint32_t>(x, how, y);
-    default: return nearest<double, std::uint64_t>(x, how, y);
-  }
+  dispatch_bits(x.dtype(), [&](auto bits) {
+    nearest<std::conditional_t<sizeof bits == 8, double, float>, decltype(bits)>(x, how, y);
+  });
 }
 
 // Each row of grad_x first adds up the rows of grad_y to which it contributed. Then each of its pixels adds up the

@@ -102,14 +102,9 @@ std::int64_t scatter_with(const Array& source, int dim, const Array& index, cons
 
 std::int64_t CpuBackend::scatter(const Array& source, int dim, const Array& index, bool add, const char*,
                                  const Array& y) {
-  if (!add) {
-    switch (size_of(y.dtype())) {
-      case 1: return scatter_with<std::uint8_t>(source, dim, index, y, Put{});
-      case 2: return scatter_with<std::uint16_t>(source, dim, index, y, Put{});
-      case 4: return scatter_with<std::uint32_t>(source, dim, index, y, Put{});
-      default: return scatter_with<std::uint64_t>(source, dim, index, y, Put{});
-    }
-  }
+  if (!add)
+    return dispatch_bits(y.dtype(),
+                         [&](auto bits) { return scatter_with<decltype(bits)>(source, dim, index, y, Put{}); });
   switch (y.dtype()) {
     case DType::f32: return scatter_with<float>(source, dim, index, y, Add{});
     case DType::f64: return scatter_with<double>(source, dim, index, y, Add{});

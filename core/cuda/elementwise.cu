@@ -48,15 +48,9 @@ bool starts_a_pack(const Array& a) { return reinterpret_cast<std::uintptr_t>(a.r
 }  // namespace
 
 void CudaBackend::copy(const Array& from, const Array& to) {
-  if (from.dtype() == to.dtype()) {
-    switch (size_of(from.dtype())) {
-      case 1: return cuda::Loops::transform<std::uint8_t, std::uint8_t>(from, to, Keep{});
-      case 2: return cuda::Loops::transform<std::uint16_t, std::uint16_t>(from, to, Keep{});
-      case 4: return cuda::Loops::transform<std::uint32_t, std::uint32_t>(from, to, Keep{});
-      default: return cuda::Loops::transform<std::uint64_t, std::uint64_t>(from, to, Keep{});
-    }
-  }
-  elementwise::convert<cuda::Loops>(from, to);
+  if (from.dtype() != to.dtype()) return elementwise::convert<cuda::Loops>(from, to);
+  dispatch_bits(to.dtype(),
+                [&](auto bits) { cuda::Loops::transform<decltype(bits), decltype(bits)>(from, to, Keep{}); });
 }
 
 // One kernel for all parts of 16 or 32 bits, which it also converts. A step is bound by the number of its kernels where

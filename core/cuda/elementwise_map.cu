@@ -5,7 +5,9 @@
 namespace tandem {
 
 void CudaBackend::map(const UnaryOp& op, const Array& x, const Array& y) {
-  const auto dense = [&](const Array& from, const Array& to) { elementwise::map<cuda::DenseLoops>(op, from, to); };
+  const auto dense = [&](const Array& from, const Array& to) {
+    elementwise::apply<cuda::DenseLoops, Value>(op, to, from);
+  };
   cuda::with_dense(dense, y, x);
 }
 

@@ -6,7 +6,7 @@ namespace tandem {
 
 void CudaBackend::map_grad(const UnaryOp& op, const Array& saved, const Array& grad_y, const Array& grad_x) {
   const auto dense = [&](const Array& s, const Array& g, const Array& to) {
-    elementwise::map_grad<cuda::DenseLoops>(op, s, g, to);
+    elementwise::apply<cuda::DenseLoops, UnaryGradient>(op, to, s, g);
   };
   cuda::with_dense(dense, grad_x, saved, grad_y);
 }

@@ -5,7 +5,7 @@
 namespace tandem {
 
 void CudaBackend::zip(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
-  elementwise::zip<cuda::Loops>(op, a, b, y);
+  elementwise::apply<cuda::Loops, Value>(op, y, a, b);
 }
 
 }  // namespace tandem

@@ -160,12 +160,7 @@ void gather_bits(const Array& x, int dim, const Array& index, const char* operat
 
 std::int64_t CudaBackend::gather(const Array& x, int dim, const Array& index, const char* operation, const Array& y) {
   IndexFault* fault = cuda::fault_of(index_);
-  switch (size_of(x.dtype())) {
-    case 1: gather_bits<std::uint8_t>(x, dim, index, operation, y, fault); break;
-    case 2: gather_bits<std::uint16_t>(x, dim, index, operation, y, fault); break;
-    case 4: gather_bits<std::uint32_t>(x, dim, index, operation, y, fault); break;
-    default: gather_bits<std::uint64_t>(x, dim, index, operation, y, fault);
-  }
+  dispatch_bits(x.dtype(), [&](auto bits) { gather_bits<decltype(bits)>(x, dim, index, operation, y, fault); });
   return -1;
 }
 

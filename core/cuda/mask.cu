@@ -91,16 +91,10 @@ __global__ void write_positions(std::int64_t n, Shape shape, const bool* mask, c
 }  // namespace
 
 void CudaBackend::triangle(const Array& x, std::int64_t diagonal, bool keep_upper, const Array& y) {
-  const auto run = [&]<class Bits>(Bits) {
+  dispatch_bits(x.dtype(), [&]<class Bits>(Bits) {
     cuda::launch(keep_triangle<Bits>, cuda::blocks_for(y.numel(), threads), dim3(threads), y.numel(), y.shape()[1],
                  y.shape()[2], diagonal, keep_upper, static_cast<const Bits*>(x.raw()), static_cast<Bits*>(y.raw()));
-  };
-  switch (size_of(x.dtype())) {
-    case 1: return run(std::uint8_t{});
-    case 2: return run(std::uint16_t{});
-    case 4: return run(std::uint32_t{});
-    default: return run(std::uint64_t{});
-  }
+  });
 }
 
 void CudaBackend::count_true(const Array& mask, const Array& before) {

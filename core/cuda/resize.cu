@@ -106,14 +106,10 @@ void move_nearest(const Array& x, const Resize& how, const Array& y) {
 }  // namespace
 
 void CudaBackend::resize(const Array& x, const Resize& how, const Array& y) {
-  if (how.mode == Interpolation::nearest) {
-    switch (size_of(x.dtype())) {  // numbers are only moved, so their size is enough
-      case 1: return move_nearest<float, std::uint8_t>(x, how, y);
-      case 2: return move_nearest<float, std::uint16_t>(x, how, y);
-      case 4: return move_nearest<float, std::uint32_t>(x, how, y);
-      default: return move_nearest<double, std::uint64_t>(x, how, y);
-    }
-  }
+  if (how.mode == Interpolation::nearest)
+    return dispatch_bits(x.dtype(), [&](auto bits) {
+      move_nearest<std::conditional_t<sizeof bits == 8, double, float>, decltype(bits)>(x, how, y);
+    });
   dispatch_floating(x.dtype(), "interpolate", [&](auto type) {
     using T = decltype(type);
     with_packs<T>(

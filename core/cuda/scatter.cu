@@ -88,12 +88,7 @@ std::int64_t CudaBackend::scatter(const Array& source, int dim, const Array& ind
   IndexFault* fault = cuda::fault_of(index_);
   const auto run = [&]<class T>(T, auto f) { scatter_with<T>(source, dim, index, operation, y, f, fault); };
   if (!add) {
-    switch (size_of(y.dtype())) {
-      case 1: run(std::uint8_t{}, Put{}); break;
-      case 2: run(std::uint16_t{}, Put{}); break;
-      case 4: run(std::uint32_t{}, Put{}); break;
-      default: run(std::uint64_t{}, Put{});
-    }
+    dispatch_bits(y.dtype(), [&](auto bits) { run(bits, Put{}); });
     return -1;
   }
   switch (y.dtype()) {

@@ -32,6 +32,8 @@ struct Constant {
 // y = f(x), y = f(a, b)
 template <class F, class T>
 struct Value {
+  // Operations on two numbers take integers, and those on one that say so.
+  static constexpr bool takes_integers = keeps_integers<F> || requires(F f) { f.value(0.0, 0.0); };
   using C = compute_t<T>;
   F f;
   TANDEM_HOST_DEVICE T operator()(T x) const { return static_cast<T>(f.value(static_cast<C>(x))); }
@@ -59,7 +61,7 @@ struct UnaryGradient {
 
 // The gradient of one operand, from a, b and grad_y.
 template <class F, class T, int operand>
-struct BinaryGradient {
+struct OperandGradient {
   using C = compute_t<T>;
   F f;
   TANDEM_HOST_DEVICE T operator()(T a, T b, T grad_y) const {
@@ -68,6 +70,10 @@ struct BinaryGradient {
     else return static_cast<T>(chain<F, C>(static_cast<C>(grad_y), f.derivative_b(x, y)));
   }
 };
+template <class F, class T>
+using FirstGradient = OperandGradient<F, T, 0>;
+template <class F, class T>
+using SecondGradient = OperandGradient<F, T, 1>;
 
 template <class F, class T>
 struct Comparison {
