@@ -54,10 +54,11 @@ struct LoopNest {
     return ndim == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
   }
 
-  // The offset of element `index` of the walk in each array, in elements.
-  TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::int64_t index) const {
+  // The offset of element `index` of the walk in each array, in elements; or, where `without` of the innermost
+  // dimensions are left out, of element `index` of the others.
+  TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::int64_t index, int without = 0) const {
     std::array<std::int64_t, K> result{};
-    for (int d = ndim - 1; d >= 0; --d) {
+    for (int d = ndim - 1 - without; d >= 0; --d) {
       const std::int64_t i = d == 0 ? index : index % size[d];
       index /= size[d];
       for (int k = 0; k < K; ++k) result[k] += i * stride[d][k];

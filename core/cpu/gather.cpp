@@ -88,15 +88,7 @@ void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
     });
     return;
   }
-  cpu::parallel_for(numel / inner, numel, [&](std::int64_t r) {
-    std::array<std::int64_t, 3> offsets{};
-    for (int d = nest.ndim - 2; d >= 0; --d) {
-      const std::int64_t i = r % nest.size[d];
-      r /= nest.size[d];
-      for (int k = 0; k < 3; ++k) offsets[k] += i * nest.stride[d][k];
-    }
-    row(offsets, strides, inner);
-  });
+  cpu::parallel_for(numel / inner, numel, [&](std::int64_t r) { row(nest.offsets(r, 1), strides, inner); });
 }
 
 template <class Bits>
@@ -141,12 +133,7 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
 }  // namespace
 
 std::int64_t CpuBackend::gather(const Array& x, int dim, const Array& index, const char*, const Array& y) {
-  switch (size_of(x.dtype())) {
-    case 1: return gather_bits<std::uint8_t>(x, dim, index, y);
-    case 2: return gather_bits<std::uint16_t>(x, dim, index, y);
-    case 4: return gather_bits<std::uint32_t>(x, dim, index, y);
-    default: return gather_bits<std::uint64_t>(x, dim, index, y);
-  }
+  return dispatch_bits(x.dtype(), [&](auto bits) { return gather_bits<decltype(bits)>(x, dim, index, y); });
 }
 
 }  // namespace tandem

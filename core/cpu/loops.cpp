@@ -5,10 +5,6 @@
 
 #include <algorithm>
 
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
 namespace tandem::cpu {
 
 namespace {
@@ -31,111 +27,66 @@ struct Operand {
   char* at(std::int64_t row, std::int64_t column) const { return data + (row * row_stride + column * stride) * size; }
 };
 
-template <class T>
-void widen(const T* from, std::int64_t stride, std::int64_t n, float* to) {
+// To or from 16 bits, with the strides of both sides.
+template <class From, class To>
+void convert(const From* from, std::int64_t from_stride, std::int64_t n, To* to, std::int64_t to_stride) {
+  constexpr int L = std::is_same_v<From, float16> || std::is_same_v<To, float16> ? 8 : 16;
   std::int64_t i = 0;
-  if (stride == 1) {
-#ifdef __F16C__
-    if constexpr (std::is_same_v<T, float16>) {
-      for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-    }
-#endif
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      for (; i + 16 <= n; i += 16) store<16>(to + i, load<16>(from + i));
-    }
-  }
-  for (; i < n; ++i) to[i] = from[i * stride];
-}
-
-template <class T>
-void narrow(const float* from, std::int64_t n, T* to, std::int64_t stride) {
-  std::int64_t i = 0;
-  if (stride == 1) {
-#ifdef __F16C__
-    if constexpr (std::is_same_v<T, float16>) {
-      for (; i + 8 <= n; i += 8) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-      }
-    }
-#endif
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      for (; i + 16 <= n; i += 16) store<16>(to + i, load<16>(from + i));
-    }
-  }
-  for (; i < n; ++i) to[i * stride] = T(from[i]);
+  if (from_stride == 1 && to_stride == 1)
+    for (; i + L <= n; i += L) store<L>(to + i, load<L>(from + i));
+  for (; i < n; ++i) to[i * to_stride] = To(from[i * from_stride]);
 }
 
 template <class Bits>
-void gather_bits(const void* from, std::int64_t stride, std::int64_t n, void* to) {
-  const Bits* source = static_cast<const Bits*>(from);
-  Bits* target = static_cast<Bits*>(to);
-  if (stride == 0) std::fill_n(target, n, *source);
-  else if (stride == 1) std::copy_n(source, n, target);
+void gather_bits(const Bits* from, std::int64_t stride, std::int64_t n, Bits* to) {
+  if (stride == 0) std::fill_n(to, n, *from);
+  else if (stride == 1) std::copy_n(from, n, to);
   else if (stride == -1)
-    for (std::int64_t i = 0; i < n; ++i) target[i] = source[-i];
+    for (std::int64_t i = 0; i < n; ++i) to[i] = from[-i];
   else
-    for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
-}
-
-// to[r * columns + c] = from[r + c * stride]
-template <class Bits>
-void turn(const void* from, std::int64_t stride, std::int64_t rows, std::int64_t columns, void* to) {
-  transpose(static_cast<const Bits*>(from), columns, rows, stride, static_cast<Bits*>(to), columns);
+    for (std::int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
 }
 
 template <class Bits>
-void scatter_bits(const void* from, std::int64_t n, void* to, std::int64_t stride) {
-  const Bits* source = static_cast<const Bits*>(from);
-  Bits* target = static_cast<Bits*>(to);
-  if (stride == 1) std::copy_n(source, n, target);
+void scatter_bits(const Bits* from, std::int64_t n, Bits* to, std::int64_t stride) {
+  if (stride == 1) std::copy_n(from, n, to);
   else
-    for (std::int64_t i = 0; i < n; ++i) target[i * stride] = source[i];
+    for (std::int64_t i = 0; i < n; ++i) to[i * stride] = from[i];
 }
 
 void gather(const Operand& operand, const char* from, std::int64_t n, void* to) {
   const std::int64_t stride = operand.stride;
   if (operand.converts) {
     float* floats = static_cast<float*>(to);
-    if (operand.dtype == DType::bf16) widen(reinterpret_cast<const bfloat16*>(from), stride, n, floats);
-    else widen(reinterpret_cast<const float16*>(from), stride, n, floats);
+    if (operand.dtype == DType::bf16) convert(reinterpret_cast<const bfloat16*>(from), stride, n, floats, 1);
+    else convert(reinterpret_cast<const float16*>(from), stride, n, floats, 1);
     return;
   }
-  switch (operand.size) {
-    case 1: return gather_bits<std::uint8_t>(from, stride, n, to);
-    case 2: return gather_bits<std::uint16_t>(from, stride, n, to);
-    case 4: return gather_bits<std::uint32_t>(from, stride, n, to);
-    default: return gather_bits<std::uint64_t>(from, stride, n, to);
-  }
+  dispatch_bits(operand.dtype, [&]<class Bits>(Bits) {
+    gather_bits(reinterpret_cast<const Bits*>(from), stride, n, static_cast<Bits*>(to));
+  });
 }
 
 void scatter(const Operand& operand, const void* from, std::int64_t n, char* to) {
   const std::int64_t stride = operand.stride;
   if (operand.converts) {
     const float* floats = static_cast<const float*>(from);
-    if (operand.dtype == DType::bf16) narrow(floats, n, reinterpret_cast<bfloat16*>(to), stride);
-    else narrow(floats, n, reinterpret_cast<float16*>(to), stride);
+    if (operand.dtype == DType::bf16) convert(floats, 1, n, reinterpret_cast<bfloat16*>(to), stride);
+    else convert(floats, 1, n, reinterpret_cast<float16*>(to), stride);
     return;
   }
-  switch (operand.size) {
-    case 1: return scatter_bits<std::uint8_t>(from, n, to, stride);
-    case 2: return scatter_bits<std::uint16_t>(from, n, to, stride);
-    case 4: return scatter_bits<std::uint32_t>(from, n, to, stride);
-    default: return scatter_bits<std::uint64_t>(from, n, to, stride);
-  }
+  dispatch_bits(operand.dtype, [&]<class Bits>(Bits) {
+    scatter_bits(static_cast<const Bits*>(from), n, reinterpret_cast<Bits*>(to), stride);
+  });
 }
 
 void gather_block(const Operand& operand, std::int64_t row, std::int64_t column, std::int64_t height,
                   std::int64_t width, char* to) {
   if (operand.is_turned() && height > 1) {
-    const char* from = operand.at(row, column);
-    switch (operand.size) {
-      case 1: return turn<std::uint8_t>(from, operand.stride, height, width, to);
-      case 2: return turn<std::uint16_t>(from, operand.stride, height, width, to);
-      case 4: return turn<std::uint32_t>(from, operand.stride, height, width, to);
-      default: return turn<std::uint64_t>(from, operand.stride, height, width, to);
-    }
+    return dispatch_bits(operand.dtype, [&]<class Bits>(Bits) {
+      const auto* from = reinterpret_cast<const Bits*>(operand.at(row, column));
+      transpose(from, width, height, operand.stride, reinterpret_cast<Bits*>(to), width);
+    });
   }
   for (std::int64_t r = 0; r < height; ++r)
     gather(operand, operand.at(row + r, column), width,
@@ -319,13 +270,7 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const
   parallel_for(tiles, numel, [&](std::int64_t tile) {
     const std::int64_t column = tile % across * tile_columns;
     const std::int64_t row = tile / across % down * tile_rows;
-    std::int64_t outer = tile / across / down;
-    std::array<std::int64_t, K> offset{};
-    for (int d = inner - 2; d >= 0; --d) {
-      const std::int64_t i = outer % nest.size[d];
-      outer /= nest.size[d];
-      for (int k = 0; k < K; ++k) offset[k] += i * nest.stride[d][k];
-    }
+    const std::array<std::int64_t, K> offset = nest.offsets(tile / across / down, 2);
     std::array<Operand, K> operands;
     for (int k = 0; k < K; ++k) {
       const DType dtype = arrays[k]->dtype();

@@ -8,22 +8,16 @@ namespace tandem {
 
 namespace {
 
-// Loads places in a window, in the width of a mask of the values.
-template <int L, class M>
-cpu::vec<M, L> load_places(const std::uint8_t* from) {
-  return cpu::load_bytes<L, M>(from);
+// Places in a window, in the width of a mask of the values.
+template <int L, class M, class I>
+cpu::vec<M, L> load_places(const I* from) {
+  if constexpr (sizeof(I) == 1) return cpu::load_bytes<L, M>(from);
+  else return __builtin_convertvector(cpu::load_raw<I, L>(from), cpu::vec<M, L>);
 }
-template <int L, class M>
-cpu::vec<M, L> load_places(const std::int32_t* from) {
-  return __builtin_convertvector(cpu::load_raw<std::int32_t, L>(from), cpu::vec<M, L>);
-}
-template <int L, class V>
-void store_places(std::uint8_t* to, V places) {
-  cpu::store_bytes<L>(to, places);
-}
-template <int L, class V>
-void store_places(std::int32_t* to, V places) {
-  const auto narrow = __builtin_convertvector(places, cpu::vec<std::int32_t, L>);
+template <int L, class V, class I>
+void store_places(I* to, V places) {
+  if constexpr (sizeof(I) == 1) return cpu::store_bytes<L>(to, places);
+  const auto narrow = __builtin_convertvector(places, cpu::vec<I, L>);
   std::memcpy(to, &narrow, sizeof narrow);
 }
 

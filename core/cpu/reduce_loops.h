@@ -21,23 +21,18 @@ struct ReduceWalk {
     std::array<Dimension, Dims::max_ndim> dims;
     int ndim = 0;
     std::int64_t count = 1;  // elements in all dimensions of this list together
-    std::int64_t offset(std::int64_t index, int without = 0) const {
+    std::int64_t offset(std::int64_t index, int without = 0,
+                        std::int64_t Dimension::*stride = &Dimension::stride) const {
       std::int64_t result = 0;
       for (int d = ndim - 1 - without; d >= 0; --d) {
         const std::int64_t i = d == 0 ? index : index % dims[d].size;
         index /= dims[d].size;
-        result += i * dims[d].stride;
+        result += i * dims[d].*stride;
       }
       return result;
     }
     std::int64_t out_offset(std::int64_t index, int without = 0) const {
-      std::int64_t result = 0;
-      for (int d = ndim - 1 - without; d >= 0; --d) {
-        const std::int64_t i = d == 0 ? index : index % dims[d].size;
-        index /= dims[d].size;
-        result += i * dims[d].out_stride;
-      }
-      return result;
+      return offset(index, without, &Dimension::out_stride);
     }
     void join() {
       std::stable_sort(dims.begin(), dims.begin() + ndim,

@@ -1,47 +1,20 @@
 #include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/reduce_loops.h>
 #include <tandem/core/formulas/scans.h>
 
 #include <algorithm>
 
 namespace tandem {
 
-namespace {
-
-// The dimensions besides `dim`, with their strides in x and y. The smallest stride of y comes last.
-struct Lines {
-  struct Dimension {
-    std::int64_t size, x, y;
-  };
-  std::array<Dimension, Dims::max_ndim> dims;
-  int ndim = 0;
-  Lines(const Array& x, const Array& y, int dim) {
-    for (int i = 0; i < x.ndim(); ++i)
-      if (i != dim && x.shape()[i] != 1) dims[ndim++] = {x.shape()[i], x.strides()[i], y.strides()[i]};
-    std::stable_sort(dims.begin(), dims.begin() + ndim,
-                     [](const Dimension& a, const Dimension& b) { return a.y > b.y; });
-  }
-  std::pair<std::int64_t, std::int64_t> offsets(std::int64_t index, int without) const {
-    std::int64_t x = 0, y = 0;
-    for (int d = ndim - 1 - without; d >= 0; --d) {
-      const std::int64_t i = index % dims[d].size;
-      index /= dims[d].size;
-      x += i * dims[d].x;
-      y += i * dims[d].y;
-    }
-    return {x, y};
-  }
-};
-
-}  // namespace
-
 void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) {
-  const Lines lines(x, y, dim);
+  // The dimensions besides `dim`, as if that were reduced.
+  const cpu::ReduceWalk::List lines = cpu::ReduceWalk(x, y.narrow(dim, 0, 1)).kept;
   const std::int64_t n = x.shape()[dim];
   const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];
   const std::int64_t y_step = reversed ? -y.strides()[dim] : y.strides()[dim];
   const std::int64_t x_first = reversed ? -(n - 1) * x_step : 0, y_first = reversed ? -(n - 1) * y_step : 0;
-  const bool columns = lines.ndim > 0 && lines.dims[lines.ndim - 1].x == 1 && lines.dims[lines.ndim - 1].y == 1;
+  const bool columns =
+      lines.ndim > 0 && lines.dims[lines.ndim - 1].stride == 1 && lines.dims[lines.ndim - 1].out_stride == 1;
   const auto run = [&](auto in_type, auto out_type, auto scan) {
     using T = decltype(in_type);
     using Out = decltype(out_type);
@@ -53,9 +26,8 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
       const std::int64_t all = lines.dims[lines.ndim - 1].size, blocks = (all + block - 1) / block;
       cpu::parallel_for(x.numel() / n / all * blocks, x.numel(), [&](std::int64_t item) {
         const std::int64_t first = item % blocks * block, width = std::min(block, all - first);
-        const auto [from, to] = lines.offsets(item / blocks, 1);
-        const T* a = in + from + first;
-        Out* b = out + to + first;
+        const T* a = in + lines.offset(item / blocks, 1) + first;
+        Out* b = out + lines.out_offset(item / blocks, 1) + first;
         Total totals[block];
         std::fill_n(totals, width, scan.template first<Total>());
         for (std::int64_t i = 0; i < n; ++i, a += x_step, b += y_step) {
@@ -77,9 +49,8 @@ void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Arr
       Total totals[together];
       std::fill_n(totals, together, scan.template first<Total>());
       for (std::int64_t k = 0; k < some; ++k) {
-        const auto [from, to] = lines.offsets(first + k, 0);
-        a[k] = in + from;
-        b[k] = out + to;
+        a[k] = in + lines.offset(first + k);
+        b[k] = out + lines.out_offset(first + k);
       }
       const auto take = [&](std::int64_t k, std::int64_t i) {
         totals[k] = scan(totals[k], static_cast<Total>(static_cast<compute_t<T>>(a[k][i * x_step])));

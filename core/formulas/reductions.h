@@ -80,8 +80,6 @@ struct Extreme {
     if (index < 0 || better || (equal && other.index < index)) *this = other;
   }
 };
-template <class T>
-using Largest = Extreme<T, true>;
 
 template <class T, bool largest>
 struct ExtremeMagnitude : Extreme<T, largest> {

@@ -78,8 +78,4 @@ struct Resize {
   }
 };
 
-// The type in which places are computed for images of T.
-template <class T>
-using resize_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 }  // namespace tandem

@@ -1,4 +1,5 @@
 #include <tandem/core/array/array.h>
+#include <tandem/core/array/memory_order.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/core/ops/elementwise.h>
@@ -62,14 +63,6 @@ void check_sizes(const Array& index, const Array& other, int dim, bool also_dim,
                  " is larger than ", what, ' ', other.shape(), " in dimension ", d);
 }
 
-// x as three dimensions, where its memory allows that: those before `dim` joined, `dim`, and those after `dim` joined.
-Array joined(const Array& x, int dim) {
-  Shape before, after;
-  for (int d = 0; d < x.ndim(); ++d)
-    if (d != dim) (d < dim ? before : after).push_back(x.shape()[d]);
-  return x.reshape({before.product(), x.shape()[dim], after.product()});
-}
-
 // `index` comes from checked_index or along.
 void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, const char* operation) {
   TANDEM_CHECK(source.dtype() == target.dtype(), operation, ": the source is ", source.dtype(), ", the target ",
@@ -94,11 +87,11 @@ void scatter_into(Array& target, int dim, const Array& index, const Array& sourc
   for (int d = 0; d < index.ndim(); ++d) is_list &= d == dim || index.shape()[d] == 1 || index.strides()[d] == 0;
   Array wanted = index;
   if (y.is_contiguous() && from.is_contiguous()) {
-    y = joined(y, dim);
-    from = joined(from, dim);
+    y = around(y, dim);
+    from = around(from, dim);
     wanted = is_list ? along(Array(index.storage(), {index.shape()[dim]}, {1}, index.offset(), index.dtype()), 1,
                              from.shape())
-                     : joined(index, dim);
+                     : around(index, dim);
     dim = 1;
   }
   const auto bad = backend(y.device()).scatter(from, dim, wanted, add, operation, y);

@@ -1,3 +1,4 @@
+#include <tandem/core/array/loop_nest.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/into.h>
 #include <tandem/core/ops/linear.h>
@@ -5,7 +6,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace tandem::ops {
 
@@ -22,12 +22,6 @@ Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   return shape;
 }
 
-// A leading (batch) dimension of the three arrays of a product.
-struct BatchDim {
-  std::int64_t size;
-  std::int64_t a, b, y;  // strides
-};
-
 Array view(const Array& of, const Shape& shape, const Strides& strides, std::int64_t offset) {
   return Array(of.storage(), shape, strides, of.offset() + offset, of.dtype());
 }
@@ -35,49 +29,31 @@ Array view(const Array& of, const Shape& shape, const Strides& strides, std::int
 // y = a b [+ bias] for a (..., M, K), b (..., K, N) and y (..., M, N), in as few calls as their strides allow. The
 // leading dimensions are the same, and no array is empty.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
-  const int batch_ndim = y.ndim() - 2;
-  std::int64_t rows = a.dim(-2);
+  std::int64_t rows = a.dim(-2), a_row = a.strides()[-2];
   const std::int64_t inner = a.dim(-1), columns = b.dim(-1);
-  std::int64_t a_row = a.strides()[batch_ndim], y_row = columns;
-  std::vector<BatchDim> batch;  // innermost first
-  for (int d = batch_ndim - 1; d >= 0; --d) {
-    const BatchDim dim{y.shape()[d], a.strides()[d], b.strides()[d], y.strides()[d]};
-    if (dim.size == 1) continue;
-    if (rows == 1 && batch.empty()) a_row = dim.a;
-    // There is one matrix b for all matrices of a: those become more rows of one product.
-    if (batch.empty() && dim.b == 0 && dim.a == a_row * rows) rows *= dim.size;
-    else if (!batch.empty() && dim.a == batch.back().a * batch.back().size &&
-             dim.b == batch.back().b * batch.back().size && dim.y == batch.back().y * batch.back().size)
-      batch.back().size *= dim.size;
-    else batch.push_back(dim);
-  }
-  const Strides a_strides{a_row, a.strides()[batch_ndim + 1]},
-      b_strides{b.strides()[batch_ndim], b.strides()[batch_ndim + 1]}, y_strides{y_row, 1};
-  Backend& device = backend(y.device());
-  if (batch.empty()) {
-    device.matmul(view(a, {rows, inner}, a_strides, 0), view(b, {inner, columns}, b_strides, 0), bias,
-                  view(y, {rows, columns}, y_strides, 0));
-    return;
-  }
+  const auto corners = [](const Array& matrices) { return matrices.select(-1, 0).select(-1, 0); };
+  const Array a_corners = corners(a), b_corners = corners(b), y_corners = corners(y);
+  LoopNest<3> batch({&a_corners, &b_corners, &y_corners});
+  auto& size = batch.size[batch.ndim - 1];
+  auto& stride = batch.stride[batch.ndim - 1];
+  if (rows == 1) a_row = stride[0];
+  // There is one matrix b for all matrices of a: those become more rows of one product.
+  if (stride[1] == 0 && stride[0] == a_row * rows) rows *= std::exchange(size, 1);
   // The largest batch dimension is done in one call. A loop goes over the others.
-  std::swap(*std::max_element(batch.begin(), batch.end(),
-                              [](const BatchDim& x, const BatchDim& z) { return x.size < z.size; }),
-            batch.front());
-  const BatchDim together = batch.front();
-  std::int64_t calls = 1;
-  for (std::size_t d = 1; d < batch.size(); ++d) calls *= batch[d].size;
-  for (std::int64_t call = 0; call < calls; ++call) {
-    std::int64_t rest = call, at_a = 0, at_b = 0, at_y = 0;
-    for (std::size_t d = 1; d < batch.size(); ++d) {
-      const std::int64_t i = rest % batch[d].size;
-      rest /= batch[d].size;
-      at_a += i * batch[d].a;
-      at_b += i * batch[d].b;
-      at_y += i * batch[d].y;
-    }
-    device.matmul(view(a, {together.size, rows, inner}, {together.a, a_strides[0], a_strides[1]}, at_a),
-                  view(b, {together.size, inner, columns}, {together.b, b_strides[0], b_strides[1]}, at_b), bias,
-                  view(y, {together.size, rows, columns}, {together.y, y_row, 1}, at_y));
+  const auto largest = std::max_element(batch.size.begin(), batch.size.begin() + batch.ndim) - batch.size.begin();
+  std::swap(size, batch.size[largest]);
+  std::swap(stride, batch.stride[largest]);
+  const Strides a_strides{a_row, a.strides()[-1]}, b_strides{b.strides()[-2], b.strides()[-1]}, y_strides{columns, 1};
+  Backend& device = backend(y.device());
+  for (std::int64_t call = 0, calls = y.numel() / (size * rows * columns); call < calls; ++call) {
+    const auto [at_a, at_b, at_y] = batch.offsets(call, 1);
+    if (size == 1)
+      device.matmul(view(a, {rows, inner}, a_strides, at_a), view(b, {inner, columns}, b_strides, at_b), bias,
+                    view(y, {rows, columns}, y_strides, at_y));
+    else
+      device.matmul(view(a, {size, rows, inner}, {stride[0], a_strides[0], a_strides[1]}, at_a),
+                    view(b, {size, inner, columns}, {stride[1], b_strides[0], b_strides[1]}, at_b), bias,
+                    view(y, {size, rows, columns}, {stride[2], columns, 1}, at_y));
   }
 }
 
