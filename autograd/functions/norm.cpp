@@ -120,7 +120,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   const Scope scope("batch_norm");
   TANDEM_CHECK(ndim == 4, "batch_norm: input must be (N, C), (N, C, L) or (N, C, H, W), got ", x.shape());
   const Shape channels{x.dim(1)};
-  const DType dtype = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType dtype = compute_dtype(x.dtype());
   BatchNormAffine affine{{},
                          {},
                          weight.defined() ? weight.value() : ops::ones(channels, dtype, x.device()),

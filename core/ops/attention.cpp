@@ -5,12 +5,6 @@
 
 namespace tandem::ops {
 
-namespace {
-
-DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
-}  // namespace
-
 AttentionMask attention_mask(const Array& mask, bool is_causal, const Shape& shape, DType dtype) {
   if (!mask.defined()) return {{}, is_causal};
   TANDEM_CHECK(mask.ndim() <= shape.ndim() &&

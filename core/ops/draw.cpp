@@ -19,7 +19,7 @@ namespace {
 template <class F>
 Array drawn(const Shape& shape, DType dtype, Device device, const char* operation, F fill) {
   TANDEM_CHECK(is_floating(dtype), operation, ": needs a floating dtype, got ", dtype);
-  Array result = Array::empty(shape, dtype == DType::f64 ? DType::f64 : DType::f32);
+  Array result = Array::empty(shape, compute_dtype(dtype));
   if (dtype == DType::f64) fill(result.data<double>(), result.numel());
   else fill(result.data<float>(), result.numel());
   return result.to(dtype).to(device);

@@ -26,7 +26,7 @@ Optional parameter(const GroupNorm& how, const Array& a, const Array& x, const c
   TANDEM_CHECK(is_floating(a.dtype()) && a.numel() == how.channels, name, ": input ", x.shape(), " wants a floating ",
                what, " of ", how.channels, " elements, got ", a.shape(), ' ', a.dtype());
   TANDEM_CHECK(a.device() == x.device(), name, ": input is on ", x.device(), ", ", what, " on ", a.device());
-  return {a.to(statistics_dtype(x)).contiguous()};
+  return {a.to(compute_dtype(x.dtype())).contiguous()};
 }
 
 }  // namespace
@@ -58,8 +58,8 @@ GroupNormOutput group_norm(const GroupNorm& how, const Array& x, const Array& we
   const Optional w = parameter(how, weight, x, name, "weight"), b = parameter(how, bias, x, name, "bias");
   const Array in = laid_out(how, x);
   const Shape groups{how.samples, how.groups};
-  const GroupNormOutput out{empty_in(how, x), Array::empty(groups, statistics_dtype(x), x.device()),
-                            Array::empty(groups, statistics_dtype(x), x.device())};
+  const GroupNormOutput out{empty_in(how, x), Array::empty(groups, compute_dtype(x.dtype()), x.device()),
+                            Array::empty(groups, compute_dtype(x.dtype()), x.device())};
   if (x.numel() > 0) backend(x.device()).group_norm(how, in, w.pointer(), b.pointer(), out.y, out.mean, out.rstd);
   return out;
 }
@@ -72,8 +72,8 @@ GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const A
   if (wants_x) of_x.array = empty_in(how, x);
   const Shape channels{how.channels};
   const auto sums = [&] {
-    return x.numel() > 0 ? Array::empty(channels, statistics_dtype(x), x.device())
-                         : zeros(channels, statistics_dtype(x), x.device());
+    return x.numel() > 0 ? Array::empty(channels, compute_dtype(x.dtype()), x.device())
+                         : zeros(channels, compute_dtype(x.dtype()), x.device());
   };
   if (wants_weight) of_weight.array = sums();
   if (wants_bias) of_bias.array = sums();

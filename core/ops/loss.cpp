@@ -13,8 +13,6 @@ int row_dim(std::int64_t dim, const Array& x) { return normalize_dim(dim, std::m
 
 int class_dim(const Array& x) { return x.ndim() == 1 ? 0 : 1; }
 
-DType loss_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
 }  // namespace
 
 Array softmax(const Array& x, std::int64_t dim, bool logarithm) {
@@ -50,7 +48,7 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
   TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(), " wants target ",
                rows, " i64, got ", target.shape(), ' ', target.dtype());
   TANDEM_CHECK(target.device() == x.device(), name, ": input is on ", x.device(), ", target on ", target.device());
-  const DType dtype = loss_dtype(x);
+  const DType dtype = compute_dtype(x.dtype());
   Array weights;
   if (weight.defined()) {
     TANDEM_CHECK(weight.shape() == Shape{x.dim(dim)} && is_floating(weight.dtype()) && weight.device() == x.device(),
@@ -68,7 +66,7 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
                            .cross_entropy(how, around(order.apply(x), order.position(dim)), wanted,
                                           weights.defined() ? &weights : nullptr, out.loss, out.sums, out.total_weight);
   if (bad_row >= 0)
-    fail(IndexFault{how.is_log_probability ? "nll_loss" : "cross_entropy", IndexFault::Kind::target_class, bad_row,
+    fail(IndexFault{name, IndexFault::Kind::target_class, bad_row,
                     wanted.reshape({-1}).select(0, bad_row).to_vector<std::int64_t>()[0], x.dim(dim)});
   if (!is_reduced) out.loss = row_order.restore(out.loss);
   return out;
@@ -79,8 +77,8 @@ Array cross_entropy_grad(const CrossEntropy& forward, const Array& x, const Arra
   const int dim = class_dim(x);
   const MemoryOrder order(x), row_order = order.without(dim);
   const Array in = order.apply(x), grad_x = Array::empty(in.shape(), x.dtype(), x.device());
-  const Array weights = weight.defined() ? weight.to(loss_dtype(x)).contiguous() : Array();
-  const Array grad = grad_loss.to(loss_dtype(x));
+  const Array weights = weight.defined() ? weight.to(compute_dtype(x.dtype())).contiguous() : Array();
+  const Array grad = grad_loss.to(compute_dtype(x.dtype()));
   const int at = order.position(dim);
   if (x.numel() > 0)
     backend(x.device())

@@ -1,17 +1,12 @@
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/create.h>
+#include <tandem/core/ops/image_checks.h>
 #include <tandem/core/ops/into.h>
 #include <tandem/core/ops/norm.h>
 
 namespace tandem::ops {
 
 namespace {
-
-void check_image(const Array& x) {
-  TANDEM_CHECK(x.ndim() == 4, "batch_norm: input must be (N, C, H, W), got ", x.shape());
-  TANDEM_CHECK(is_floating(x.dtype()), "batch_norm: input must be floating, got ", x.dtype());
-  TANDEM_CHECK(x.dim(1) > 0, "batch_norm: input ", x.shape(), " has no channels");
-}
 
 // Calls f with the running statistics in the form that the back-ends take: dense, and in the dtype of the statistics.
 template <class F>
@@ -43,11 +38,9 @@ BatchNormAffine dense(const BatchNormAffine& a) {
 
 }  // namespace
 
-DType statistics_dtype(const Array& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
 void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean,
                       const Array& running_var) {
-  check_image(x);
+  check_image(x, "batch_norm");
   const auto check = [&](const Array& a, const char* what) {
     if (!a.defined()) return;
     TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " wants ", what, " of shape (",
@@ -56,8 +49,8 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
   };
   const auto check_dtype = [&](const Array& a, const char* what) {
     check(a, what);
-    TANDEM_CHECK(!a.defined() || a.dtype() == statistics_dtype(x), "batch_norm: ", what, " of an input of ", x.dtype(),
-                 " must be ", statistics_dtype(x), ", got ", a.dtype());
+    TANDEM_CHECK(!a.defined() || a.dtype() == compute_dtype(x.dtype()), "batch_norm: ", what, " of an input of ",
+                 x.dtype(), " must be ", compute_dtype(x.dtype()), ", got ", a.dtype());
   };
   check_dtype(affine.mean, "mean");
   check_dtype(affine.invstd, "invstd");
@@ -70,8 +63,8 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
 }
 
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
-  check_image(x);
-  const auto stats = unpack_statistics(Array::empty({2 * x.dim(1) + 1}, statistics_dtype(x), x.device()));
+  check_image(x, "batch_norm");
+  const auto stats = unpack_statistics(Array::empty({2 * x.dim(1) + 1}, compute_dtype(x.dtype()), x.device()));
   const auto compute = [&](const BatchNormUpdate* dense) {
     backend(x.device()).batch_norm_stats(x.channels_last(), stats.mean, stats.m2, stats.count, dense);
   };
@@ -121,7 +114,7 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
 
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y, const BatchNormLastRelu* last) {
-  const auto sums = unpack_batch_norm_sums(Array::empty({2, x.dim(1)}, statistics_dtype(x), x.device()));
+  const auto sums = unpack_batch_norm_sums(Array::empty({2, x.dim(1)}, compute_dtype(x.dtype()), x.device()));
   batch_norm_grad_reduce_into(x, affine, fusion, grad_y, last, sums.dy, sums.dy_xhat);
   return sums;
 }
@@ -130,7 +123,7 @@ void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, 
                                  const Array& grad_y, const BatchNormLastRelu* last, const Array& dy,
                                  const Array& dy_xhat) {
   for (const Array* sum : {&dy, &dy_xhat})
-    TANDEM_CHECK(sum->shape() == Shape{x.dim(1)} && sum->dtype() == statistics_dtype(x) && sum->is_contiguous(),
+    TANDEM_CHECK(sum->shape() == Shape{x.dim(1)} && sum->dtype() == compute_dtype(x.dtype()) && sum->is_contiguous(),
                  "batch_norm: sums of an input ", x.dtype(), ' ', x.shape(), " can't be written into ", sum->dtype(),
                  ' ', sum->shape());
   backend(x.device())

@@ -12,9 +12,6 @@ namespace tandem {
 
 namespace ops {
 
-// The dtype of the statistics and sums of x: f64 for f64, else f32.
-DType statistics_dtype(const Array& x);
-
 // Throws an Error unless what belongs to a batch norm of x (N, C, H, W) fits x. What is undefined is left out. To be
 // called before running statistics change.
 void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean = {},

@@ -84,7 +84,7 @@ void compute(const ConvLayer& layer, const ConvArrays& arrays, const Array& weig
 }  // namespace
 
 void PlainConv::run(const ConvArrays& arrays) {
-  const DType dtype = layer_.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType dtype = compute_dtype(layer_.dtype);
   ConvArrays converted = in_dtype(dtype, layer_.pass, arrays);
   const bool sums_weight = layer_.pass == ConvPass::weight_gradient;
   if (converted.bias) converted.bias = converted.bias->contiguous();
