@@ -65,52 +65,43 @@ Array Array::empty_channels_last(const Shape& shape, DType dtype, Device device)
   return empty_strided(shape, channels_last_strides(shape), dtype, device);
 }
 
-template <class T>
-Array Array::from(std::span<const T> values, const Shape& shape) {
-  TANDEM_CHECK(static_cast<std::int64_t>(values.size()) == shape.product(), "from: ", values.size(),
-               " values do not fill shape ", shape);
-  Array result = empty(shape, dtype_of<T>());
-  std::copy(values.begin(), values.end(), result.data<T>());
-  return result;
-}
-
 bool Array::is_contiguous() const { return same_walk(shape_, strides_, contiguous_strides(shape_)); }
 
 bool Array::is_channels_last() const {
   return ndim() == 4 && same_walk(shape_, strides_, channels_last_strides(shape_));
 }
 
+namespace {
+
+Array copied(const Array& source, Array memory) {
+  memory.copy_from(source);
+  return memory;
+}
+
+// Memory in the order of `a`. An array that is both channels last and row-major counts as row-major.
+Array empty_like(const Array& a, DType dtype, Device device) {
+  return a.is_channels_last() && !a.is_contiguous() ? Array::empty_channels_last(a.shape(), dtype, device)
+                                                    : Array::empty(a.shape(), dtype, device);
+}
+
+}  // namespace
+
 Array Array::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Array Array::channels_last() const {
   TANDEM_CHECK(ndim() == 4, "channels_last: needs shape (N, C, H, W), got ", shape_);
-  if (is_channels_last()) return *this;
-  Array result = empty_channels_last(shape_, dtype_, device());
-  result.copy_from(*this);
-  return result;
+  return is_channels_last() ? *this : copied(*this, empty_channels_last(shape_, dtype_, device()));
 }
 
 Array Array::to(DType dtype) const {
-  if (dtype == dtype_) return *this;
-  Array result =
-      ndim() == 4 && is_channels_last() ? empty_channels_last(shape_, dtype, device()) : empty(shape_, dtype, device());
-  result.copy_from(*this);
-  return result;
+  return dtype == dtype_ ? *this : copied(*this, empty_like(*this, dtype, device()));
 }
 
 Array Array::to(Device device) const {
-  if (device == this->device()) return *this;
-  Array result = is_channels_last() && !is_contiguous() ? empty_channels_last(shape_, dtype_, device)
-                                                        : empty(shape_, dtype_, device);
-  result.copy_from(*this);
-  return result;
+  return device == this->device() ? *this : copied(*this, empty_like(*this, dtype_, device));
 }
 
-Array Array::clone() const {
-  Array result = empty(shape_, dtype_, device());
-  result.copy_from(*this);
-  return result;
-}
+Array Array::clone() const { return copied(*this, empty(shape_, dtype_, device())); }
 
 namespace {
 
@@ -183,24 +174,5 @@ double Array::item() const {
   if (dtype_ == DType::i64) return Number(item<std::int64_t>()).value;
   return item<double>();
 }
-
-template <class T>
-std::vector<T> Array::to_vector() const {
-  const Array dense = to(Device{}).to(dtype_of<T>()).contiguous();
-  const T* data = dense.data<T>();
-  return std::vector<T>(data, data + dense.numel());
-}
-
-#define TANDEM_INSTANTIATE(T)                                      \
-  template Array Array::from<T>(std::span<const T>, const Shape&); \
-  template std::vector<T> Array::to_vector<T>() const;
-TANDEM_INSTANTIATE(float)
-TANDEM_INSTANTIATE(double)
-TANDEM_INSTANTIATE(bfloat16)
-TANDEM_INSTANTIATE(float16)
-TANDEM_INSTANTIATE(std::int64_t)
-TANDEM_INSTANTIATE(std::int32_t)
-TANDEM_INSTANTIATE(std::uint8_t)
-#undef TANDEM_INSTANTIATE
 
 }  // namespace tandem

@@ -6,7 +6,8 @@
 #include <tandem/core/base/number.h>
 #include <tandem/core/base/shape.h>
 
-#include <functional>
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <span>
@@ -44,7 +45,12 @@ class Array {
   static Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});  // row-major
   // A new array in host memory with a copy of `values`.
   template <class T>
-  static Array from(std::span<const T> values, const Shape& shape);
+  static Array from(std::span<const T> values, const Shape& shape) {
+    TANDEM_CHECK(std::ssize(values) == shape.product(), "from: ", values.size(), " values do not fill shape ", shape);
+    Array result = empty(shape, dtype_of<T>());
+    std::copy(values.begin(), values.end(), result.data<T>());
+    return result;
+  }
   template <class T>
   static Array from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
@@ -146,7 +152,10 @@ class Array {
   }
   // All elements, row-major, converted to T.
   template <class T>
-  std::vector<T> to_vector() const;
+  std::vector<T> to_vector() const {
+    const Array dense = to(Device{}).to(dtype_of<T>()).contiguous();
+    return std::vector<T>(dense.data<T>(), dense.data<T>() + dense.numel());
+  }
   std::string to_string() const;  // for people: shape, dtype, device and values (core/array/print.h)
 
  private:
