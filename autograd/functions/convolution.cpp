@@ -50,15 +50,11 @@ Gradients conv2d_gradients(const Saved& in, const Shape& shape, const Array& gra
                            const Window& window, const Array& weight, Needs needs, Kind kind) {
   Gradients gradients(3);
   const bool sums = needs[1] || needs[2], with_bias = needs[2];
-  const Array x = sums ? as_image(in, kind) : Array();
-  if (!sums || x.numel() == 0 || grad_y.numel() == 0) {
+  if (!sums) {
     if (needs[0]) gradients[0] = ops::conv2d_grad_input(grad_y, filter, window, shape);
-    if (!sums) return gradients;
-    auto none = ops::conv2d_grad_weight(x, grad_y, window, weight.dim(0), with_bias, weight.dtype());
-    gradients[1] = std::move(none.weight);
-    gradients[2] = std::move(none.bias);
     return gradients;
   }
+  const Array x = as_image(in, kind);
   const Array weight_place = as_image(gradient_place(1), kind), bias_place = gradient_place(2);
   const bool fits = weight_place.defined() && (!x.device().is_cpu() || weight_place.is_contiguous()) &&
                     (!with_bias || bias_place.defined());
@@ -74,10 +70,6 @@ Gradients conv2d_gradients(const Saved& in, const Shape& shape, const Array& gra
   gradients[1] = std::move(places.weight);
   gradients[2] = std::move(places.bias);
   return gradients;
-}
-
-std::optional<Array> value_of(const Tensor& bias) {
-  return bias.defined() ? std::optional(bias.value()) : std::nullopt;
 }
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& options, Kind kind,
@@ -143,7 +135,8 @@ Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tens
   const Extent more = extent_of(options.output_padding, kind, 0, operation);
   if (!ends_within_stride(more, window)) return padded_at_end(input, weight, bias, options, kind, operation);
   const Array image = as_image(x.value(), kind), kernel = as_image(weight.value(), kind);
-  const Array y = ops::conv_transpose2d(image, kernel, value_of(bias), window, more);
+  const Array y =
+      ops::conv_transpose2d(image, kernel, bias.defined() ? std::optional(bias.value()) : std::nullopt, window, more);
   const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
   return record(operation, {x, weight, bias}, as_given(y, kind),
                 [in = Saved(operation, image), w = Saved(operation, kernel), window, kind, bias_dtype](
@@ -162,24 +155,18 @@ Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tens
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
-  return of_batch(x, Kind::image,
-                  [&](const Tensor& batch) { return convolve(batch, weight, bias, options, Kind::image, "conv2d"); });
+  return of_batch(convolve, Kind::image, "conv2d", x, weight, bias, options);
 }
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
-  return of_batch(x, Kind::signal,
-                  [&](const Tensor& batch) { return convolve(batch, weight, bias, options, Kind::signal, "conv1d"); });
+  return of_batch(convolve, Kind::signal, "conv1d", x, weight, bias, options);
 }
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions& options) {
-  return of_batch(x, Kind::image, [&](const Tensor& batch) {
-    return convolve_transposed(batch, weight, bias, options, Kind::image, "conv_transpose2d");
-  });
+  return of_batch(convolve_transposed, Kind::image, "conv_transpose2d", x, weight, bias, options);
 }
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTransposeOptions& options) {
-  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
-    return convolve_transposed(batch, weight, bias, options, Kind::signal, "conv_transpose1d");
-  });
+  return of_batch(convolve_transposed, Kind::signal, "conv_transpose1d", x, weight, bias, options);
 }
 
 }  // namespace tandem

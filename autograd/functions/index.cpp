@@ -88,12 +88,7 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, const Tens
 }
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Array& index, Number value) {
-  const Scope scope("scatter");
-  Array y = x.value().clone();
-  ops::scatter_(y, dim, index, ops::scalar(value, x.dtype(), x.device()).expand(index.shape()));
-  return record("scatter", {x}, y, [dim, saved = Saved("scatter", index)](const Array& grad, Needs) -> Gradients {
-    return {without_scattered(grad, dim, saved)};
-  });
+  return scatter(x, dim, index, Tensor(ops::scalar(value, x.dtype(), x.device()).expand(index.shape())));
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Array& index, const Tensor& source) {

@@ -52,27 +52,26 @@ void check_pooled(const Tensor& x, Kind kind, const char* operation) {
   check_ndim(x, kind, operation, "input", batch_shape(kind));
 }
 
-Pooling max_pooling(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& o, Kind kind, const char* operation) {
+// How windows of `kernel_size` with the options that maxima and averages share lie on x.
+template <class Options>
+Pooling pooling_of(const Tensor& x, Extent kernel_size, const Options& o, Extent dilation, Kind kind,
+                   const char* operation) {
   check_pooled(x, kind, operation);
   const Window window{extent_of(kernel_size, kind, 1, operation),
                       extent_of(o.stride.value_or(kernel_size), kind, 1, operation),
-                      extent_of(o.padding, kind, 0, operation), extent_of(o.dilation, kind, 1, operation)};
+                      extent_of(o.padding, kind, 0, operation), extent_of(dilation, kind, 1, operation)};
   return ops::pooling_of(as_image(x.value(), kind), window, o.ceil_mode, operation);
 }
 
 Tensor max_pool(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& o, Kind kind, const char* operation) {
   const Scope scope(operation);
-  return pool_maximum(x, max_pooling(x, kernel_size, o, kind, operation), kind, operation);
+  return pool_maximum(x, pooling_of(x, kernel_size, o, o.dilation, kind, operation), kind, operation);
 }
 
 Tensor avg_pool(const Tensor& x, Extent kernel_size, const AvgPool2dOptions& o, Kind kind, const char* operation) {
   const Scope scope(operation);
-  check_pooled(x, kind, operation);
   TANDEM_CHECK(!o.divisor_override || *o.divisor_override != 0, operation, ": divisor_override must not be 0");
-  const Window window{extent_of(kernel_size, kind, 1, operation),
-                      extent_of(o.stride.value_or(kernel_size), kind, 1, operation),
-                      extent_of(o.padding, kind, 0, operation), 1};
-  Pooling pooling = ops::pooling_of(as_image(x.value(), kind), window, o.ceil_mode, operation);
+  Pooling pooling = pooling_of(x, kernel_size, o, 1, kind, operation);
   pooling.count_include_pad = o.count_include_pad;
   pooling.divisor = o.divisor_override.value_or(0);
   return pool_average(x, pooling, kind, operation);
@@ -92,57 +91,46 @@ Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const ch
   return pool_average(x, pooling, kind, operation);
 }
 
+Tensor adaptive_maximum(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
+  const Scope scope(operation);
+  return pool_maximum(x, adaptive(x, output_size, kind, operation), kind, operation);
+}
+
 }  // namespace
 
 Tensor max_pool2d(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options) {
-  return of_batch(x, Kind::image, [&](const Tensor& batch) {
-    return max_pool(batch, kernel_size, options, Kind::image, "max_pool2d");
-  });
+  return of_batch(max_pool, Kind::image, "max_pool2d", x, kernel_size, options);
 }
 Tensor max_pool1d(const Tensor& x, Extent kernel_size, const MaxPool1dOptions& options) {
-  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
-    return max_pool(batch, kernel_size, options, Kind::signal, "max_pool1d");
-  });
+  return of_batch(max_pool, Kind::signal, "max_pool1d", x, kernel_size, options);
 }
 ValuesAndIndices max_pool2d_with_indices(const Tensor& x, Extent kernel_size, const MaxPool2dOptions& options) {
-  constexpr const char* operation = "max_pool2d_with_indices";
-  const Scope scope(operation);
   Array indices;
-  const Tensor values = of_batch(x, Kind::image, [&](const Tensor& batch) {
-    const Pooling pooling = max_pooling(batch, kernel_size, options, Kind::image, operation);
-    const Tensor y = pool_maximum(batch, pooling, Kind::image, operation, &indices);
+  const auto pool = [&](const Tensor& batch, Kind kind, const char* operation) {
+    const Scope scope(operation);
+    const Pooling pooling = pooling_of(batch, kernel_size, options, options.dilation, kind, operation);
+    const Tensor y = pool_maximum(batch, pooling, kind, operation, &indices);
     indices = in_plane(indices, pooling);
     return y;
-  });
+  };
+  const Tensor values = of_batch(pool, Kind::image, "max_pool2d_with_indices", x);
   return {values, indices.reshape(values.shape())};
 }
 Tensor avg_pool2d(const Tensor& x, Extent kernel_size, const AvgPool2dOptions& options) {
-  return of_batch(x, Kind::image, [&](const Tensor& batch) {
-    return avg_pool(batch, kernel_size, options, Kind::image, "avg_pool2d");
-  });
+  return of_batch(avg_pool, Kind::image, "avg_pool2d", x, kernel_size, options);
 }
 Tensor avg_pool1d(const Tensor& x, Extent kernel_size, const AvgPool1dOptions& options) {
-  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
-    return avg_pool(batch, kernel_size, options, Kind::signal, "avg_pool1d");
-  });
+  return of_batch(avg_pool, Kind::signal, "avg_pool1d", x, kernel_size, options);
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Extent output_size) {
-  return of_batch(x, Kind::image, [&](const Tensor& batch) {
-    return adaptive_average(batch, output_size, Kind::image, "adaptive_avg_pool2d");
-  });
+  return of_batch(adaptive_average, Kind::image, "adaptive_avg_pool2d", x, output_size);
 }
 Tensor adaptive_avg_pool1d(const Tensor& x, std::int64_t output_size) {
-  return of_batch(x, Kind::signal, [&](const Tensor& batch) {
-    return adaptive_average(batch, output_size, Kind::signal, "adaptive_avg_pool1d");
-  });
+  return of_batch(adaptive_average, Kind::signal, "adaptive_avg_pool1d", x, output_size);
 }
 Tensor adaptive_max_pool2d(const Tensor& x, Extent output_size) {
-  constexpr const char* operation = "adaptive_max_pool2d";
-  const Scope scope(operation);
-  return of_batch(x, Kind::image, [&](const Tensor& batch) {
-    return pool_maximum(batch, adaptive(batch, output_size, Kind::image, operation), Kind::image, operation);
-  });
+  return of_batch(adaptive_maximum, Kind::image, "adaptive_max_pool2d", x, output_size);
 }
 
 }  // namespace tandem

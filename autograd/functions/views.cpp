@@ -13,14 +13,18 @@ using namespace autograd;
 
 namespace {
 
-Tensor of_other_shape(const char* operation, const Tensor& x, Array value) {
-  return record_unary(operation, x, std::move(value),
+// see(x): the same numbers in another shape.
+template <class F>
+Tensor of_other_shape(const char* operation, const Tensor& x, F see) {
+  const Scope scope(operation);
+  return record_unary(operation, x, see(x.value()),
                       [before = x.shape()](const Array& grad) { return grad.reshape(before); });
 }
 
 // Makes the part see(x) of x. The gradient of x is an array of zeros, except in that part.
 template <class F>
 Tensor part_of(const char* operation, const Tensor& x, F see) {
+  const Scope scope(operation);
   return record_unary(operation, x, see(x.value()), [see, before = x.shape()](const Array& grad) {
     const Array whole = ops::zeros(before, grad.dtype(), grad.device());
     see(whole).copy_from(grad);
@@ -59,23 +63,19 @@ std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_
 }  // namespace
 
 Tensor view(const Tensor& x, const Shape& shape) {
-  const Scope scope("view");
-  return of_other_shape("view", x, x.value().view(shape));
+  return of_other_shape("view", x, [&](const Array& a) { return a.view(shape); });
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
-  const Scope scope("reshape");
-  return of_other_shape("reshape", x, x.value().reshape(shape));
+  return of_other_shape("reshape", x, [&](const Array& a) { return a.reshape(shape); });
 }
 
 Tensor flatten(const Tensor& x, std::int64_t from_dim, std::int64_t to_dim) {
-  const Scope scope("flatten");
-  return of_other_shape("flatten", x, x.value().flatten(from_dim, to_dim));
+  return of_other_shape("flatten", x, [&](const Array& a) { return a.flatten(from_dim, to_dim); });
 }
 
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes) {
-  const Scope scope("unflatten");
-  return of_other_shape("unflatten", x, x.value().unflatten(dim, sizes));
+  return of_other_shape("unflatten", x, [&](const Array& a) { return a.unflatten(dim, sizes); });
 }
 
 Tensor permute(const Tensor& x, const Dims& order) {
@@ -112,40 +112,33 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 }
 
 Tensor squeeze(const Tensor& x) {
-  const Scope scope("squeeze");
-  return of_other_shape("squeeze", x, x.value().squeeze());
+  return of_other_shape("squeeze", x, [&](const Array& a) { return a.squeeze(); });
 }
 
 Tensor squeeze(const Tensor& x, std::int64_t dim) { return squeeze(x, Dims{dim}); }
 
 Tensor squeeze(const Tensor& x, const Dims& dims) {
-  const Scope scope("squeeze");
-  return of_other_shape("squeeze", x, x.value().squeeze(dims));
+  return of_other_shape("squeeze", x, [&](const Array& a) { return a.squeeze(dims); });
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t dim) {
-  const Scope scope("unsqueeze");
-  return of_other_shape("unsqueeze", x, x.value().unsqueeze(dim));
+  return of_other_shape("unsqueeze", x, [&](const Array& a) { return a.unsqueeze(dim); });
 }
 
 Tensor slice(const Tensor& x, std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step) {
-  const Scope scope("slice");
   return part_of("slice", x, [=](const Array& whole) { return whole.slice(dim, begin, end, step); });
 }
 
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length) {
-  const Scope scope("narrow");
   return part_of("narrow", x, [=](const Array& whole) { return whole.narrow(dim, start, length); });
 }
 
 Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index) {
-  const Scope scope("select");
   return part_of("select", x, [=](const Array& whole) { return whole.select(dim, index); });
 }
 Tensor Tensor::operator[](std::int64_t i) const { return select(*this, 0, i); }
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::int64_t dim2) {
-  const Scope scope("diagonal");
   return part_of("diagonal", x, [=](const Array& whole) { return whole.diagonal(offset, dim1, dim2); });
 }
 

@@ -17,6 +17,7 @@ std::int64_t output_size(std::int64_t size, std::int64_t kernel, std::int64_t st
 // Checks the weight and bias of a convolution. `shape` says in words what the four dimensions of the weight are.
 void check_weight(const Array& x, const Array& weight, const std::optional<Array>& bias, std::int64_t out_channels,
                   const Window& window, const char* operation, const char* shape) {
+  TANDEM_CHECK(window.groups > 0, operation, ": groups must be positive, got ", window.groups);
   TANDEM_CHECK(weight.ndim() == 4, operation, ": weight must be (", shape, "), got ", weight.shape());
   TANDEM_CHECK(is_floating(weight.dtype()) && (!bias || is_floating(bias->dtype())), operation,
                ": weight and bias must be floating, got ", weight.dtype(), " and ",
@@ -31,10 +32,6 @@ void check_weight(const Array& x, const Array& weight, const std::optional<Array
   TANDEM_CHECK(weight.device() == x.device() && (!bias || bias->device() == x.device()), operation, ": input is on ",
                x.device(), ", weight on ", weight.device(), bias ? " and bias on " : "",
                bias ? bias->device() : Device{});
-}
-
-void check_groups(std::int64_t groups, const char* operation) {
-  TANDEM_CHECK(groups > 0, operation, ": groups must be positive, got ", groups);
 }
 
 void check_places(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
@@ -54,7 +51,6 @@ Array filter(const Array& weight) {
 
 Array conv2d(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window) {
   check_image(x, "conv2d");
-  check_groups(window.groups, "conv2d");
   check_weight(x, weight, bias, weight.ndim() > 0 ? weight.dim(0) : 0, window, "conv2d",
                "out channels, in channels / groups, kernel h, kernel w");
   TANDEM_CHECK(x.dim(1) % window.groups == 0 && weight.dim(0) % window.groups == 0, "conv2d: ", window.groups,
@@ -84,12 +80,7 @@ Array conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& 
 Conv2dWeightGrad conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                     std::int64_t out_channels, bool with_bias, DType dtype) {
   Conv2dWeightGrad grad = empty_weight_grad(x, window, out_channels, with_bias, dtype);
-  if (x.numel() > 0 && grad_y.numel() > 0) {
-    conv2d_grad_weight_into(x, grad_y, window, grad.weight, with_bias ? std::optional(grad.bias) : std::nullopt);
-  } else {
-    grad.weight.fill(0);
-    if (with_bias) grad.bias.fill(0);
-  }
+  conv2d_grad_weight_into(x, grad_y, window, grad.weight, with_bias ? std::optional(grad.bias) : std::nullopt);
   return grad;
 }
 
@@ -103,11 +94,19 @@ Conv2dWeightGrad empty_weight_grad(const Array& x, const Window& window, std::in
 void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                              const std::optional<Array>& grad_bias) {
   check_places(x, grad_y, window, grad_weight, grad_bias);
-  backend(x.device()).conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad_weight, grad_bias);
+  if (x.numel() > 0 && grad_y.numel() > 0)
+    return backend(x.device())
+        .conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad_weight, grad_bias);
+  Array(grad_weight).fill(0);
+  if (grad_bias) Array(*grad_bias).fill(0);
 }
 
 Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight, const Window& window,
                         const Array& grad_weight, const std::optional<Array>& grad_bias, Array sum) {
+  if (x.numel() == 0 || grad_y.numel() == 0) {
+    conv2d_grad_weight_into(x, grad_y, window, grad_weight, grad_bias);
+    return sum.defined() ? sum : conv2d_grad_input(grad_y, weight, window, x.shape());
+  }
   check_places(x, grad_y, window, grad_weight, grad_bias);
   const Array pixels = x.channels_last(), grad = grad_y.channels_last(), taps = filter(weight);
   auto& device = backend(x.device());
@@ -129,7 +128,6 @@ Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<
                        Extent output_padding) {
   constexpr const char* operation = "conv_transpose2d";
   check_image(x, operation);
-  check_groups(window.groups, operation);
   check_weight(x, weight, bias, weight.ndim() == 4 ? weight.dim(1) * window.groups : 0, window, operation,
                "in channels, out channels / groups, kernel h, kernel w");
   TANDEM_CHECK(x.dim(1) % window.groups == 0, operation, ": ", window.groups, " groups must divide the ", x.dim(1),
