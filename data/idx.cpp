@@ -1,17 +1,12 @@
 #include <tandem/data/idx.h>
 
 #include <tandem/core/io/atomic_file.h>
-#include <tandem/core/io/file_system.h>
+#include <tandem/core/io/input_file.h>
 
 #define ZLIB_CONST  // zlib then takes its input as const
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <system_error>
 #include <vector>
 
 namespace tandem::data {
@@ -19,19 +14,10 @@ namespace {
 
 constexpr int unsigned_byte = 8;  // the type code of unsigned bytes
 
-// Reads the bytes of a file, and decompresses them when the file is gzip. Every error begins with the name of the file.
-class Source {
+// Reads the bytes of a file, and decompresses them when the file is gzip.
+class Source : public InputFile {
  public:
-  explicit Source(const std::filesystem::path& path) : path_(path.string()), buffer_(1 << 16) {
-    // A pipe could keep the program waiting forever.
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    check(status.type() != std::filesystem::file_type::not_found, "does not exist; correct the path");
-    check(!error, "cannot be examined: ", error.message());
-    check(std::filesystem::is_regular_file(status), "is not a regular file");
-    file_bytes_ = std::filesystem::file_size(path, error);
-    file_.reset(std::fopen(path_.c_str(), "rb"));
-    check(file_ != nullptr, "cannot be opened: ", reason_for(errno), "; check its permissions");
+  explicit Source(const std::filesystem::path& path) : InputFile(path, "IDX file"), buffer_(1 << 16) {
     fill();
     is_gzip_ = available_ >= 2 && at_[0] == 0x1f && at_[1] == 0x8b;
     if (is_gzip_) {
@@ -42,16 +28,9 @@ class Source {
   ~Source() {
     if (is_gzip_) inflateEnd(&stream_);
   }
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-
-  template <class... Parts>
-  void check(bool condition, const Parts&... parts) const {
-    TANDEM_CHECK(condition, "IDX file ", path_, ": ", parts...);
-  }
 
   // The largest number of bytes that can come out of the file: its size, or the most that deflate can make of it.
-  std::uint64_t most_bytes() const { return is_gzip_ ? file_bytes_ * 1032 : file_bytes_; }
+  std::uint64_t most_bytes() const { return is_gzip_ ? size() * 1032 : size(); }
 
   // Reads up to `bytes` bytes. Fewer come only at the end of the file.
   std::size_t read(unsigned char* destination, std::size_t bytes) {
@@ -66,14 +45,8 @@ class Source {
   }
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
-  std::uint64_t file_bytes_ = 0;
   std::vector<unsigned char> buffer_;
+  std::uint64_t filled_ = 0;  // bytes of the file that have been in the buffer
   const unsigned char* at_ = nullptr;
   std::size_t available_ = 0;
   bool is_gzip_ = false;
@@ -81,8 +54,9 @@ class Source {
   z_stream stream_{};
 
   void fill() {
-    available_ = std::fread(buffer_.data(), 1, buffer_.size(), file_.get());
-    check(std::ferror(file_.get()) == 0, "cannot be read: ", reason_for(errno));
+    available_ = std::min<std::uint64_t>(buffer_.size(), size() - filled_);
+    InputFile::read(buffer_.data(), available_, filled_);
+    filled_ += available_;
     at_ = buffer_.data();
   }
 
@@ -122,7 +96,7 @@ class Source {
       const unsigned char* rest = std::find_if(at_, at_ + available_, [](unsigned char byte) { return byte != 0; });
       available_ -= static_cast<std::size_t>(rest - at_);
       at_ = rest;
-    } while (available_ == 0 && std::feof(file_.get()) == 0);
+    } while (available_ == 0 && filled_ < size());
     is_finished_ = available_ == 0;
     check(is_finished_ || at_[0] == 0x1f, "bytes follow the end of its gzip data; it is damaged: download or copy it ",
           "again");

@@ -113,11 +113,11 @@ struct HeaderCheck : nlohmann::json_sax<json> {
   std::vector<std::set<std::string>> keys;  // of each object, or none of an array, from the outermost in
 };
 
-class Reader {
+class Reader : InputFile {
  public:
-  explicit Reader(const std::filesystem::path& path) : file_(path, "safetensors file") {}
+  explicit Reader(const std::filesystem::path& path) : InputFile(path, "safetensors file") {}
 
-  Safetensors read(const std::function<bool(const std::string&)>& wanted, Unwanted unwanted) {
+  Safetensors arrays(const std::function<bool(const std::string&)>& wanted, Unwanted unwanted) {
     const std::string header = read_header();
     Safetensors result;
     const std::vector<Entry> entries = parse(header, result.metadata);
@@ -138,13 +138,6 @@ class Reader {
   }
 
  private:
-  InputFile file_;
-
-  template <class... Parts>
-  void check(bool condition, const Parts&... parts) const {
-    file_.check(condition, parts...);
-  }
-
   // Returns the CRC-32 of the bytes, or 0 where none is wanted.
   std::uint32_t read_array(const Entry& entry, std::uint64_t data_begin, Array& array, bool wants_crc) const {
     std::uint32_t crc = 0;
@@ -152,7 +145,7 @@ class Reader {
     const std::uint64_t size = entry.end - entry.begin, step = wants_crc ? piece : size;
     for (std::uint64_t at = 0; at < size; at += step) {
       const std::uint64_t count = std::min(step, size - at);
-      file_.read(bytes + at, count, data_begin + entry.begin + at);
+      read(bytes + at, count, data_begin + entry.begin + at);
       if (wants_crc) crc = crc32_of(bytes + at, count, crc);
     }
     return crc;
@@ -198,16 +191,16 @@ class Reader {
       ": the file is damaged, or a program has changed it and kept the metadata \"tandem...\" of the older one";
 
   std::string read_header() {
-    const std::uint64_t size = file_.size();
+    const std::uint64_t size = InputFile::size();
     check(size >= 8, "holds ", size,
           " bytes, too few for the 8 of the header's length; it is truncated or another format");
     std::uint64_t length = 0;
-    file_.read(&length, 8, 0);
+    read(&length, 8, 0);
     check(length <= largest_header, "announces a header of ", length, " bytes, at most ", largest_header,
           " are allowed; it is damaged or another format");
     check(length <= size - 8, "announces a header of ", length, " bytes, but only ", size - 8,
           " bytes follow; it is truncated or another format");
-    const std::string header = file_.read(length, 8);
+    const std::string header = read(length, 8);
     check(!header.empty() && header.front() == '{', "the header must begin with '{'; it is damaged or another format");
     // The JSON parser would take a NUL byte for the end, and ignore what follows.
     check(header.find('\0') == std::string::npos, "the header is not JSON: it holds a NUL byte");
@@ -304,7 +297,7 @@ class Reader {
             entry.begin > expected ? "a hole before it" : "an overlap with the tensor before it");
       expected = entry.end;
     }
-    const std::uint64_t found = file_.size() - header_end;
+    const std::uint64_t found = size() - header_end;
     check(found == expected, "the header describes ", expected, " bytes of data, but ", found,
           " follow it: ", found < expected ? "the file is truncated" : "there are bytes that belong to no tensor");
   }
@@ -377,16 +370,11 @@ std::string make_header(const std::vector<ExpectedArray>& arrays, const std::map
 
 Safetensors read_safetensors(const std::filesystem::path& path,
                              const std::function<bool(const std::string& name)>& wanted, Unwanted unwanted) {
-  return Reader(path).read(wanted, unwanted);
+  return Reader(path).arrays(wanted, unwanted);
 }
 
 void sort_as_in_safetensors(std::vector<ExpectedArray>& arrays) {
   std::sort(arrays.begin(), arrays.end(), comes_before);
-}
-
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                       const std::map<std::string, std::string>& metadata, Checksums checksums) {
-  write_safetensors(path, arrays, metadata, checksums, {}, {});
 }
 
 std::uint32_t checksum_of(const Array& array) {

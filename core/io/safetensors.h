@@ -40,14 +40,6 @@ Safetensors read_safetensors(const std::filesystem::path& path,
                              const std::function<bool(const std::string& name)>& wanted = {},
                              Unwanted unwanted = Unwanted::left);
 
-// Writes with AtomicFile: a crash leaves either the file that was there before or the new one. The bytes are those that
-// the reference writer gives: the widest dtype first, then by name, with the header padded to a multiple of 8. Arrays
-// of any strides and on any device are written row-major. Names must be unique, valid UTF-8 and not "__metadata__".
-// Checksums stand in the file before the arrays. So they cost a second pass: arrays that are not row-major, or on
-// another device, are copied twice.
-void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                       const std::map<std::string, std::string>& metadata = {}, Checksums checksums = Checksums::none);
-
 // An array of which all but the numbers is known.
 struct ExpectedArray {
   std::string name;
@@ -62,10 +54,17 @@ std::uint32_t checksum_of(const Array& array);
 // Puts `arrays` into the order of their bytes in a file.
 void sort_as_in_safetensors(std::vector<ExpectedArray>& arrays);
 
-// The same with more arrays than fit into memory at once. When it is the turn of an expected array, `take` is asked for
-// it. It may give an array on any device and of any strides.
+// Writes with AtomicFile: a crash leaves either the file that was there before or the new one. The bytes are those that
+// the reference writer gives: the widest dtype first, then by name, with the header padded to a multiple of 8. Arrays
+// of any strides and on any device are written row-major. Names must be unique, valid UTF-8 and not "__metadata__".
+// Checksums stand in the file before the arrays. So they cost a second pass: arrays that are not row-major, or on
+// another device, are copied twice.
+//
+// `expected` are more arrays than fit into memory at once. When it is the turn of one, `take` is asked for it. It may
+// give an array on any device and of any strides.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                       const std::map<std::string, std::string>& metadata, Checksums checksums,
-                       std::span<const ExpectedArray> expected, const std::function<Array(const ExpectedArray&)>& take);
+                       const std::map<std::string, std::string>& metadata = {}, Checksums checksums = Checksums::none,
+                       std::span<const ExpectedArray> expected = {},
+                       const std::function<Array(const ExpectedArray&)>& take = {});
 
 }  // namespace tandem

@@ -154,7 +154,7 @@ TEST(Idx, DamagedAtEveryByte) {
 
 TEST(Idx, NoFile) {
   TemporaryFolder folder;
-  EXPECT_ERROR(read_idx(folder / "none"), (folder / "none").string(), "does not exist");
+  EXPECT_ERROR(read_idx(folder / "none"), (folder / "none").string(), "No such file");
   EXPECT_ERROR(read_idx(folder.path()), "is not a regular file");
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_ERROR(read_idx(folder / "pipe"), "is not a regular file");
