@@ -4,7 +4,7 @@
 
 namespace tandem::nn {
 
-Module& Container::child_at(std::int64_t index) const {
+Module& Container::operator[](std::int64_t index) const {
   TANDEM_CHECK(-size() <= index && index < size(), class_name(), ": there is no module ", index, ", it holds ", size());
   return *children()[static_cast<std::size_t>(index < 0 ? index + size() : index)].second;
 }

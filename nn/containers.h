@@ -32,9 +32,15 @@ class Container : public Module {
   Iterator begin() const { return Iterator(children().begin()); }
   Iterator end() const { return Iterator(children().end()); }
 
+  // The module at `index`, which counts from the end when negative. Error when there is no such module, or when it is
+  // no M.
+  Module& operator[](std::int64_t index) const;
+  template <class M>
+  M& at(std::int64_t index) const {
+    return as<M>((*this)[index], std::to_string(index));
+  }
+
  protected:
-  // The module at `index`, which counts from the end when negative. Error when there is no such module.
-  Module& child_at(std::int64_t index) const;
   void push_child(std::shared_ptr<Module> module) { add_child(std::to_string(size()), std::move(module)); }
   template <class M>
   M& as(Module& module, const std::string& name) const {
@@ -67,11 +73,6 @@ class ModuleList : public Container {
   M& push_back(std::shared_ptr<M> module) {
     push_child(module);
     return *module;
-  }
-  Module& operator[](std::int64_t index) const { return child_at(index); }
-  template <class M>
-  M& at(std::int64_t index) const {
-    return as<M>(child_at(index), std::to_string(index));
   }
 };
 

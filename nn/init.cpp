@@ -111,10 +111,7 @@ void zeros_(const Tensor& tensor) { constant_(tensor, 0); }
 
 void eye_(const Tensor& tensor) {
   TANDEM_CHECK(tensor.shape().ndim() == 2, "eye_: needs shape (rows, columns), got ", tensor.shape());
-  const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
-  std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
-  for (std::int64_t i = 0; i < std::min(rows, columns); ++i) values[static_cast<std::size_t>(i * columns + i)] = 1;
-  assign(tensor, values);
+  Array(tensor.value()).copy_from(ops::eye(tensor.dim(0), tensor.dim(1)));
 }
 
 double calculate_gain(Nonlinearity nonlinearity, std::optional<double> negative_slope) {

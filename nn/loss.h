@@ -8,8 +8,8 @@
 
 namespace tandem::nn {
 
-// A loss `function` with its options.
-template <class Options, Tensor (*function)(const Tensor&, const Tensor&, const Options&)>
+// A loss `function` with its options, or with the reduction where that is the only one.
+template <class Options, auto function>
 class LossWithOptions {
  public:
   LossWithOptions() = default;
@@ -17,24 +17,13 @@ class LossWithOptions {
   Tensor operator()(const Tensor& input, const Tensor& target) const { return function(input, target, options_); }
 
  private:
-  Options options_;
-};
-
-// A loss whose only option is the reduction.
-template <Tensor (*function)(const Tensor&, const Tensor&, LossReduction)>
-class LossWithReduction {
- public:
-  explicit LossWithReduction(LossReduction reduction = LossReduction::mean) : reduction_(reduction) {}
-  Tensor operator()(const Tensor& input, const Tensor& target) const { return function(input, target, reduction_); }
-
- private:
-  LossReduction reduction_;
+  Options options_ = {};
 };
 
 using CrossEntropyLoss = LossWithOptions<CrossEntropyLossOptions, cross_entropy>;
 using NLLLoss = LossWithOptions<NLLLossOptions, nll_loss>;
-using MSELoss = LossWithReduction<mse_loss>;
-using L1Loss = LossWithReduction<l1_loss>;
+using MSELoss = LossWithOptions<LossReduction, mse_loss>;
+using L1Loss = LossWithOptions<LossReduction, l1_loss>;
 using SmoothL1Loss = LossWithOptions<SmoothL1LossOptions, smooth_l1_loss>;
 using HuberLoss = LossWithOptions<HuberLossOptions, huber_loss>;
 using BCEWithLogitsLoss = LossWithOptions<BCEWithLogitsLossOptions, binary_cross_entropy_with_logits>;

@@ -18,8 +18,6 @@ struct LayerNormOptions {
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {});
-  explicit LayerNorm(std::int64_t features, const LayerNormOptions& options = {})
-      : LayerNorm(Shape{features}, options) {}
   Tensor forward(const Tensor& x) override { return layer_norm(x, shape_, weight, bias, eps_); }
   std::string describe() const override;
 
@@ -39,7 +37,6 @@ struct RMSNormOptions {
 class RMSNorm : public Module {
  public:
   explicit RMSNorm(const Shape& shape, const RMSNormOptions& options = {});
-  explicit RMSNorm(std::int64_t features, const RMSNormOptions& options = {}) : RMSNorm(Shape{features}, options) {}
   Tensor forward(const Tensor& x) override { return rms_norm(x, shape_, weight, eps_); }
   std::string describe() const override;
 

@@ -42,11 +42,6 @@ class Sequential : public Container {
 
   // Adds a module or function at the end.
   void push_back(Step step) { push_child(std::move(step.module)); }
-  Module& operator[](std::int64_t index) const { return child_at(index); }
-  template <class M>
-  M& at(std::int64_t index) const {
-    return as<M>(child_at(index), std::to_string(index));
-  }
 };
 
 namespace detail {

@@ -5,10 +5,25 @@
 
 namespace tandem::optim {
 
-namespace {
+template <bool is_decoupled>
+void AdamOptionsOf<is_decoupled>::check(const char* optimizer) const {
+  check_option(optimizer, "lr", lr);
+  check_option(optimizer, "eps", eps);
+  check_option(optimizer, "weight_decay", weight_decay);
+  for (const double beta : betas) check_fraction(optimizer, "each of betas", beta);
+}
 
 template <bool is_decoupled>
-UpdateRule adam_rule(const AdamOptionsOf<is_decoupled>& o) {
+AdamOf<is_decoupled>::AdamOf(std::vector<NamedTensor> parameters, const Options& options)
+    : AdamOf({ParameterGroup<Options>{std::move(parameters), options}}) {}
+
+template <bool is_decoupled>
+AdamOf<is_decoupled>::AdamOf(const std::vector<ParameterGroup<Options>>& groups)
+    : FusedOptimizer<Options>(is_decoupled ? "AdamW::step" : "Adam::step", is_decoupled ? "AdamW" : "Adam", groups) {}
+
+template <bool is_decoupled>
+UpdateRule AdamOf<is_decoupled>::rule(int group) const {
+  const Options& o = this->options(group);
   const rules::AdamNumbers numbers{o.lr,
                                    o.betas[0],
                                    o.betas[1],
@@ -20,30 +35,9 @@ UpdateRule adam_rule(const AdamOptionsOf<is_decoupled>& o) {
   return rules::Adam<false>{numbers};
 }
 
-}  // namespace
-
-template <bool is_decoupled>
-void AdamOptionsOf<is_decoupled>::check(const char* optimizer) const {
-  check_option(optimizer, "lr", lr);
-  check_option(optimizer, "eps", eps);
-  check_option(optimizer, "weight_decay", weight_decay);
-  for (const double beta : betas) check_fraction(optimizer, "each of betas", beta);
-}
 template struct AdamOptionsOf<false>;
 template struct AdamOptionsOf<true>;
-
-Adam::Adam(std::vector<NamedTensor> parameters, const AdamOptions& options)
-    : Adam({AdamGroup{std::move(parameters), options}}) {}
-
-Adam::Adam(const std::vector<AdamGroup>& groups) : FusedOptimizer("Adam::step", "Adam", groups) {}
-
-AdamW::AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options)
-    : AdamW({AdamWGroup{std::move(parameters), options}}) {}
-
-AdamW::AdamW(const std::vector<AdamWGroup>& groups) : FusedOptimizer("AdamW::step", "AdamW", groups) {}
-
-UpdateRule Adam::rule(int group) const { return adam_rule(options(group)); }
-
-UpdateRule AdamW::rule(int group) const { return adam_rule(options(group)); }
+template class AdamOf<false>;
+template class AdamOf<true>;
 
 }  // namespace tandem::optim

@@ -26,11 +26,6 @@ struct AdamOptionsOf {
     f("maximize", self.maximize);
   }
 };
-using AdamOptions = AdamOptionsOf<false>;
-using AdamWOptions = AdamOptionsOf<true>;
-
-using AdamGroup = ParameterGroup<AdamOptions>;
-using AdamWGroup = ParameterGroup<AdamWOptions>;
 
 // Kingma and Ba, arXiv:1412.6980, as PyTorch computes it:
 //   g = grad + weight_decay * p
@@ -38,24 +33,25 @@ using AdamWGroup = ParameterGroup<AdamWOptions>;
 //   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 // amsgrad: v in the last line is its maximum so far (Reddi et al., "On the Convergence of Adam and Beyond", 2018).
 // State: exp_avg (m), exp_avg_sq (v), max_exp_avg_sq, step (t).
-class Adam : public FusedOptimizer<AdamOptions> {
+//
+// AdamW decays weights apart from the gradient: p = p * (1 - lr * weight_decay) first, and g = grad (Loshchilov and
+// Hutter, arXiv:1711.05101).
+template <bool is_decoupled>
+class AdamOf : public FusedOptimizer<AdamOptionsOf<is_decoupled>> {
  public:
-  explicit Adam(std::vector<NamedTensor> parameters, const AdamOptions& options = {});
-  explicit Adam(const std::vector<AdamGroup>& groups);
+  using Options = AdamOptionsOf<is_decoupled>;
+  explicit AdamOf(std::vector<NamedTensor> parameters, const Options& options = {});
+  explicit AdamOf(const std::vector<ParameterGroup<Options>>& groups);
 
  private:
   UpdateRule rule(int group) const override;
 };
 
-// Adam whose weight decay is apart from the gradient: p = p * (1 - lr * weight_decay) first, and g = grad (Loshchilov
-// and Hutter, arXiv:1711.05101).
-class AdamW : public FusedOptimizer<AdamWOptions> {
- public:
-  explicit AdamW(std::vector<NamedTensor> parameters, const AdamWOptions& options = {});
-  explicit AdamW(const std::vector<AdamWGroup>& groups);
-
- private:
-  UpdateRule rule(int group) const override;
-};
+using AdamOptions = AdamOptionsOf<false>;
+using AdamGroup = ParameterGroup<AdamOptions>;
+using Adam = AdamOf<false>;
+using AdamWOptions = AdamOptionsOf<true>;
+using AdamWGroup = ParameterGroup<AdamWOptions>;
+using AdamW = AdamOf<true>;
 
 }  // namespace tandem::optim
