@@ -29,14 +29,11 @@ class Generator {
   // A standard normal number. The method (Box and Muller, 1958) makes two at a time: the second one waits for the next
   // call.
   double normal();
-  // Fills `values` as torch.randn does. 16 numbers or more are made in blocks of 16, for which the float version has
-  // its own logarithm and sine; fewer come from normal(). 16 is PyTorch's figure: another one would give other numbers.
-  void fill_normal(float* values, std::int64_t n);
-  void fill_normal(double* values, std::int64_t n);
-  // The same with another mean and standard deviation, as torch.normal does. Fewer than 16 numbers are scaled before
-  // they are rounded, and more numbers after.
-  void fill_normal(float* values, std::int64_t n, double mean, double std);
-  void fill_normal(double* values, std::int64_t n, double mean, double std);
+  // Fills `values` as torch.randn and torch.normal do. 16 numbers or more are made in blocks of 16, for which the float
+  // version has its own logarithm and sine; fewer come from normal(). 16 is PyTorch's figure: another one would give
+  // other numbers. Fewer than 16 numbers are scaled before they are rounded, and more numbers after.
+  void fill_normal(float* values, std::int64_t n, double mean = 0, double std = 1);
+  void fill_normal(double* values, std::int64_t n, double mean = 0, double std = 1);
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).
   std::vector<std::int64_t> permutation(std::int64_t n);
 

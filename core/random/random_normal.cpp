@@ -76,10 +76,10 @@ void box_muller(double* block) {
 }
 
 template <class T>
-void fill(Generator& generator, T* values, std::int64_t n) {
+void fill(Generator& generator, T* values, std::int64_t n, double mean, double std) {
   constexpr std::int64_t block = 16;
   if (n < block) {
-    for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(generator.normal());
+    for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(generator.normal() * std + mean);
     return;
   }
   const auto draw = [&](T* to, std::int64_t count) {
@@ -87,10 +87,11 @@ void fill(Generator& generator, T* values, std::int64_t n) {
   };
   draw(values, n);
   for (std::int64_t i = 0; i + block <= n; i += block) box_muller(values + i);
-  if (n % block == 0) return;
-  // The last 16 numbers overlap the block before them. They are drawn again.
-  draw(values + n - block, block);
-  box_muller(values + n - block);
+  if (n % block != 0) {  // the last 16 numbers overlap the block before them, and are drawn anew
+    draw(values + n - block, block);
+    box_muller(values + n - block);
+  }
+  for (std::int64_t i = 0; i < n; ++i) values[i] = std::fma(values[i], static_cast<T>(std), static_cast<T>(mean));
 }
 
 }  // namespace
@@ -107,28 +108,12 @@ double Generator::normal() {
   return radius * std::cos(angle);
 }
 
-namespace {
-
-template <class T>
-void fill_scaled(Generator& generator, T* values, std::int64_t n, double mean, double std) {
-  if (n < 16) {
-    for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<T>(generator.normal() * std + mean);
-    return;
-  }
-  fill(generator, values, n);
-  for (std::int64_t i = 0; i < n; ++i) values[i] = std::fma(values[i], static_cast<T>(std), static_cast<T>(mean));
-}
-
-}  // namespace
-
 void Generator::fill_normal(float* values, std::int64_t n, double mean, double std) {
-  fill_scaled(*this, values, n, mean, std);
+  fill(*this, values, n, mean, std);
 }
 void Generator::fill_normal(double* values, std::int64_t n, double mean, double std) {
-  fill_scaled(*this, values, n, mean, std);
+  fill(*this, values, n, mean, std);
 }
-void Generator::fill_normal(float* values, std::int64_t n) { fill(*this, values, n); }
-void Generator::fill_normal(double* values, std::int64_t n) { fill(*this, values, n); }
 
 std::int64_t Generator::integer(std::int64_t low, std::int64_t high) {
   TANDEM_CHECK(low < high, "random integer: nothing is in [", low, ", ", high, ")");
