@@ -23,11 +23,7 @@ Sample ArrayDataset::sample(std::int64_t index) const {
   return {row.inputs, row.targets, std::move(row.more)};
 }
 
-Batch ArrayDataset::get(std::span<const std::int64_t> indices) const {
-  for (const auto index : indices)
-    TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was requested, there are ", size());
-  return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
-}
+Batch ArrayDataset::get(std::span<const std::int64_t> indices) const { return gather(numbers(indices)); }
 
 Batch ArrayDataset::gather(const Array& indices) const {
   return rows_.map([&](const Array& array) { return ops::gather_rows(array, indices); });

@@ -8,11 +8,12 @@
 
 namespace tandem::data {
 
+std::string environment(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr ? value : "";
+}
+
 std::filesystem::path cache_folder(const std::string& name) {
-  const auto environment = [](const char* variable) {
-    const char* const value = std::getenv(variable);
-    return std::string(value != nullptr ? value : "");
-  };
   std::filesystem::path base = environment("XDG_CACHE_HOME");
   // The XDG specification says that a relative path is to be ignored.
   if (base.is_relative()) {

@@ -94,11 +94,7 @@ Sample Cifar::sample(std::int64_t index) const {
   return {images_.select(0, index), labels_.select(0, index)};
 }
 
-Batch Cifar::get(std::span<const std::int64_t> indices) const {
-  for (const auto index : indices)
-    TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was requested, there are ", size());
-  return gather(Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device()));
-}
+Batch Cifar::get(std::span<const std::int64_t> indices) const { return gather(numbers(indices)); }
 
 Cifar Cifar::to(Device device) const {
   Cifar moved = *this;

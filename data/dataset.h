@@ -52,6 +52,13 @@ class Dataset {
   virtual Device device() const { return {}; }
   // The samples with the numbers `indices` (N) i64, which is an array on device(). All numbers must be in [0, size).
   virtual Batch gather(const Array& indices) const { return get(indices.to_vector<std::int64_t>()); }
+
+  // `indices` as an array on device(). Error when a number is not in [0, size).
+  Array numbers(std::span<const std::int64_t> indices) const {
+    for (const auto index : indices)
+      TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was asked for, there are ", size());
+    return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device());
+  }
 };
 
 }  // namespace tandem::data

@@ -7,18 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <system_error>
 
 namespace tandem::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 bool holds_all(const fs::path& folder) {
   return std::ranges::all_of(mnist_files, [&](const char* name) { return !find_mnist_file(folder, name).empty(); });

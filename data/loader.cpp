@@ -80,15 +80,6 @@ struct Order {
     const std::int64_t all = std::ssize(indices);
     return number + 1 == batches ? all : std::min((number + 1) * batch_size, all);
   }
-
-  // The numbers of all samples, on the dataset's device. They are checked here, because the device would report an
-  // error only later.
-  Array on_device() const {
-    for (const auto index : indices)
-      TANDEM_CHECK(index >= 0 && index < dataset.size(), "the sampler asks for sample ", index, ", there are ",
-                   dataset.size());
-    return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(dataset.device());
-  }
 };
 
 }  // namespace
@@ -103,7 +94,7 @@ class Loader::Iterator::Running : NoCopy {
           std::int64_t batches)
       : batches_(batches), order_(new const Order{dataset, epoch, std::move(indices), options.batch_size, batches}) {
     if (!dataset.device().is_cpu()) {
-      on_device_ = order_->on_device();
+      on_device_ = dataset.numbers(order_->indices);  // checked here: the device would report an error only later
     } else if (options.workers > 0) {
       const int threads = static_cast<int>(std::min<std::int64_t>(options.workers, batches));
       workers_.emplace([order = order_](std::int64_t number) { return order->batch(number); }, batches, threads,

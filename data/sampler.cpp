@@ -26,12 +26,6 @@ std::vector<std::int64_t> in_order(std::int64_t n) {
 
 }  // namespace
 
-SequentialSampler::SequentialSampler(std::int64_t dataset_size) : dataset_size_(dataset_size) {
-  check_size("SequentialSampler", dataset_size);
-}
-
-std::vector<std::int64_t> SequentialSampler::indices() { return in_order(dataset_size_); }
-
 RandomSampler::RandomSampler(std::int64_t dataset_size) : dataset_size_(dataset_size) {
   check_size("RandomSampler", dataset_size);
 }

@@ -29,17 +29,6 @@ struct Shard {
   int world = 1;
 };
 
-// Visits all samples of the dataset in the order of their numbers: 0, 1, ..., dataset_size - 1.
-class SequentialSampler : public Sampler {
- public:
-  explicit SequentialSampler(std::int64_t dataset_size);
-  std::vector<std::int64_t> indices() override;
-  std::int64_t size() const override { return dataset_size_; }
-
- private:
-  std::int64_t dataset_size_;
-};
-
 // A new permutation each epoch, seeded with 64 bits from default_generator(): after manual_seed(s), a Loader
 // with this sampler visits samples in the order of PyTorch's DataLoader(shuffle=True).
 class RandomSampler : public Sampler {
@@ -77,6 +66,12 @@ class DistributedSampler : public Sampler {
   DistributedSamplerOptions options_;
   std::int64_t epoch_ = 0;
   std::int64_t left_out_ = 0;
+};
+
+// Visits all samples of the dataset in the order of their numbers: 0, 1, ..., dataset_size - 1.
+class SequentialSampler : public DistributedSampler {
+ public:
+  explicit SequentialSampler(std::int64_t dataset_size) : DistributedSampler(dataset_size, {.shuffle = false}) {}
 };
 
 // Every world-th sample, from `rank` on, in order, no padding: each sample is on exactly one rank, so that
