@@ -56,7 +56,7 @@ class Dataset {
   // `indices` as an array on device(). Error when a number is not in [0, size).
   Array numbers(std::span<const std::int64_t> indices) const {
     for (const auto index : indices)
-      TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was asked for, there are ", size());
+      TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was requested, there are ", size());
     return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device());
   }
 };

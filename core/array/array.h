@@ -7,6 +7,7 @@
 #include <tandem/core/base/shape.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>

@@ -87,7 +87,7 @@ void fill(Generator& generator, T* values, std::int64_t n, double mean, double s
   };
   draw(values, n);
   for (std::int64_t i = 0; i + block <= n; i += block) box_muller(values + i);
-  if (n % block != 0) {  // the last 16 numbers overlap the block before them, and are drawn anew
+  if (n % block != 0) {  // the last 16 numbers overlap the block before them, and are drawn again
     draw(values + n - block, block);
     box_muller(values + n - block);
   }
