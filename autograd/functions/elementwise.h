@@ -25,7 +25,7 @@ Tensor div(Number number, const Tensor& x);
 // of remainder() and fmod().
 Array floor_divide(const Tensor& a, const Tensor& b);
 Array floor_divide(const Tensor& x, Number number);
-// The rest of a after division by b. The rest has the sign of b (remainder) or of a (fmod).
+// The remainder of a / b. It has the sign of b (remainder) or of a (fmod).
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& x, Number number);
 Tensor fmod(const Tensor& a, const Tensor& b);
@@ -121,7 +121,7 @@ Array lt(const Tensor& x, Number number);
 Array le(const Tensor& x, Number number);
 Array gt(const Tensor& x, Number number);
 Array ge(const Tensor& x, Number number);
-// The same as operators. With == and the others an array of bools comes out, and not one bool: all(a == b) is one.
+// The same as operators. == and the others return an array of bools, not a single bool: all(a == b) gives one.
 inline Array operator==(const Tensor& a, const Tensor& b) { return eq(a, b); }
 inline Array operator!=(const Tensor& a, const Tensor& b) { return ne(a, b); }
 inline Array operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
@@ -144,7 +144,7 @@ Array logical_and(const Tensor& a, const Tensor& b);
 Array logical_or(const Tensor& a, const Tensor& b);
 Array logical_xor(const Tensor& a, const Tensor& b);
 Array logical_not(const Tensor& x);
-// The same as operators, of bools alone: (x > 0) & (x < 1). Error for other dtypes.
+// The same as operators, for bools only: (x > 0) & (x < 1). Error for other dtypes.
 Array operator&(const Tensor& a, const Tensor& b);
 Array operator|(const Tensor& a, const Tensor& b);
 Array operator^(const Tensor& a, const Tensor& b);

@@ -2,7 +2,7 @@
 // the underscore computes. Shape and dtype stay. In-place ReLU saves memory after an operation that does not need its
 // own output.
 //
-// Error when the result has another shape or a higher kind of dtype than the first operand. While gradients are
+// Error when the result has a different shape or a higher kind of dtype than the first operand. While gradients are
 // recorded, it is also an Error when the first operand is a leaf that requires a gradient, or a view. A value that a
 // backward pass needs may be written over; that backward pass then throws an Error.
 #pragma once

@@ -18,7 +18,7 @@ struct CrossEntropyLossOptions {
 };
 // An i64 target holds one class for each row of logits: it has the shape of the logits without C. A floating target
 // holds probabilities, in the shape of the logits. The result is (), or one loss for each row without reduction. It is
-// f32 for 16-bit logits too. A mean over no rows is NaN. Error when a target is no class.
+// f32 for 16-bit logits too. A mean over no rows is NaN. Error when a target is not a class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options = {});
 struct NLLLossOptions {
   Array weight = {};

@@ -20,7 +20,7 @@ struct BatchNormState {
   bool training = true;
   double momentum = 0.1;
   double eps = 1e-5;
-  // Brings the statistics of other ranks, which hold the rest of the batch, in training. Null: x is the whole batch.
+  // In training, adds the statistics of other ranks, which hold the rest of the batch. Null: x is the whole batch.
   std::shared_ptr<BatchNormExchange> exchange = nullptr;
   Array num_batches = {};  // () i64: the number of batches in training; may be undefined
 };

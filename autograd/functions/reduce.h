@@ -17,7 +17,7 @@ struct VarOptions {
   bool keepdim = false;
 };
 Tensor var(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
-// The root of var(): std of PyTorch, which is the name of a namespace here.
+// The square root of var(). PyTorch calls it std, which is a namespace in C++.
 Tensor stddev(const Tensor& x, const Dims& dims = {}, const VarOptions& options = {});
 
 // The sum of |x|^p, to the power of 1/p. For p = infinity the largest |x|, for p = -infinity the smallest |x|, for p =
@@ -52,7 +52,8 @@ Array count_nonzero(const Tensor& x, const Dims& dims = {});  // i64
 // Sums (products) from the beginning of `dim` to each element. Integers and bools give i64.
 Tensor cumsum(const Tensor& x, std::int64_t dim);
 Tensor cumprod(const Tensor& x, std::int64_t dim);
-// Each element along `dim` minus the element before it. This is done n times. Bools give whether the two differ.
+// Each element along `dim` minus the element before it. This is done n times. For bools, it says whether the two
+// differ.
 Tensor diff(const Tensor& x, std::int64_t n = 1, std::int64_t dim = -1);
 
 }  // namespace tandem

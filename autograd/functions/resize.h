@@ -21,8 +21,8 @@ struct InterpolateOptions {
   bool align_corners = false;  // bilinear only: whether the centres of the corner pixels stay where they are
 };
 
-// x (N, C, H, W) in another height and width, or x (N, C, L) in another length (nearest or linear). x must have N.
-// nearest takes u8 too.
+// Resizes x (N, C, H, W) to another height and width, or x (N, C, L) to another length (nearest or linear). x must have
+// the dimension N. nearest takes u8 too.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tandem

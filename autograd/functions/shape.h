@@ -1,5 +1,5 @@
 // Operations that join, repeat or move numbers. Names and meanings are PyTorch's. A negative dimension counts from the
-// end. Results are new arrays, except where something else is said. functions/views.h has the views.
+// end. Results are new arrays unless stated otherwise. functions/views.h has the views.
 #pragma once
 
 #include <tandem/autograd/functions/views.h>
@@ -40,7 +40,7 @@ Tensor flip(const Tensor& x, const Dims& dims);  // reverses each of `dims`
 // x repeated repeats[i] times along dimension i. More repeats than dimensions add dimensions in front.
 Tensor repeat(const Tensor& x, const Dims& repeats);
 Tensor tile(const Tensor& x,
-            const Dims& repeats);  // as repeat(), but fewer repeats than dimensions are those of the last ones
+            const Dims& repeats);  // as repeat(), but fewer repeats than dimensions apply to the last dimensions
 // Each element `repeats` times in a row, along `dim`. Without `dim` x counts as one long row.
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim);
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats);

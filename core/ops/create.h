@@ -16,8 +16,8 @@ Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array scalar(Number value, DType dtype = DType::f32, Device device = {});  // shape ()
 
-// start, start + step, ... as long as they are before end. The dtype is i64 where all three numbers are integers, else
-// f32, unless one is given.
+// start, start + step, ... up to but not including end. Unless a dtype is given, it is i64 if all three numbers are
+// integers, and f32 otherwise.
 Array arange(Number end, std::optional<DType> dtype = {}, Device device = {});
 Array arange(Number start, Number end, Number step = 1, std::optional<DType> dtype = {}, Device device = {});
 // `steps` numbers at equal distances, from start to end, both included.
@@ -38,14 +38,14 @@ Array randperm(std::int64_t n, Device device = {}, Generator& generator = defaul
 // Normal numbers with this mean and standard deviation.
 Array normal(double mean, double std, const Shape& shape, DType dtype = DType::f32, Device device = {},
              Generator& generator = default_generator());
-// 1 with the probability that stands in `probabilities` (...), else 0, in their shape, dtype and device. Error for a
+// 1 with the probability in `probabilities` (...), and 0 otherwise, with their shape, dtype and device. Error for a
 // number that is not in [0, 1].
 Array bernoulli(const Array& probabilities, Generator& generator = default_generator());
 // Positions 0 .. n-1, drawn in proportion to `weights` (n) or, in each row, (rows, n): (count) or (rows, count), i64,
-// on the device of the weights. Without replacement a position comes once in a row at most. Several draws with
-// replacement are PyTorch's for the same seed; other draws have its distribution alone. Error when a weight is negative
-// or not finite, when their sum is not, when n > 2^24, when a row has no positive weight, or, without replacement,
-// fewer positive ones than are drawn.
+// on the device of the weights. Without replacement a position occurs at most once in a row. Several draws with
+// replacement are PyTorch's for the same seed. Other draws only have the same distribution. Error when a weight is
+// negative or not finite, when their sum is not, when n > 2^24, when a row has no positive weight, or, without
+// replacement, fewer positive ones than are drawn.
 Array multinomial(const Array& weights, std::int64_t count, bool replacement = false,
                   Generator& generator = default_generator());
 

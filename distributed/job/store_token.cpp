@@ -110,7 +110,7 @@ void fail_without_token() {
       "secret in TANDEM_STORE_TOKEN, or the name of a file with it (mode 0600) in TANDEM_STORE_TOKEN_FILE. For "
       "example: "
       "export TANDEM_STORE_TOKEN=$(openssl rand -hex 16). In a network that you trust, --open-store "
-      "(InitOptions::open_store) lets anybody join");
+      "(InitOptions::open_store) lets any process join");
 }
 
 }  // namespace tandem::distributed
