@@ -103,14 +103,14 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   record(1, 3, 0);
   record(2, 4, 5);
   fs::remove(folder_ / "rank-2");
-  expect({"rank 1 (", "is behind", "there is no file of rank 2 of 3"});
+  expect({"rank 1 (", "is behind", "there is no file for rank 2 of 3"});
   record(2, 4, 5, "an older one");
   record(0, 4, 5);
   record(1, 3, 0);
   expect({"rank 1 (", "is behind", "the file of rank 2 is from another attempt"});
   record(2, 4, 5);
   damage(2, 0, "?");
-  expect({"rank 1 (", "is behind", "rank-2 is not a flight record", "there is no file of rank 2"});
+  expect({"rank 1 (", "is behind", "rank-2 is not a flight record", "there is no file for rank 2"});
   record(2, 4, 5);
   damage(2, 8, std::string("\7\0\0\0", 4));
   expect({"rank-2 has version 7 of the format"});
