@@ -24,20 +24,24 @@ constexpr std::chrono::milliseconds look{250};
 class Exchange {
  public:
   Exchange(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
-    round_ = std::to_string(store_.add("together/" + std::to_string(group.rank()), 1));
+    round_ = store_.add("together/" + std::to_string(group.rank()), 1);
     store_.set(key(group.rank()), mine);
   }
+
+  // A rank calls this when it has the texts of all ranks: all have begun this round, so they have read the last one.
+  void remove_last_round() { store_.delete_key(key(group_.rank(), round_ - 1)); }
 
   // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until the
   // `others` have read what they need, but for at most 2 s (chosen: the job fails anyway, and should not hang).
   void leave(int others) {
-    const std::string seen = "together/" + round_ + "/seen";
+    const std::string seen = fmt::format("together/{}/seen", round_);
     const auto until = Clock::now() + std::chrono::seconds(2);
     std::int64_t ranks = store_.add(seen, 1);
     while (group_.rank() == 0 && ranks <= others && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       ranks = store_.add(seen, 0);
     }
+    if (group_.rank() == 0) store_.delete_key(seen);
   }
 
   // Waits for the text of `rank`. PeerError when that rank has left, gives no sign of life or takes too long, or when
@@ -76,11 +80,12 @@ class Exchange {
   }
 
  private:
-  std::string key(int rank) const { return "together/" + round_ + "/" + std::to_string(rank); }
+  static std::string key(int rank, std::int64_t round) { return fmt::format("together/{}/{}", round, rank); }
+  std::string key(int rank) const { return key(rank, round_); }
 
   ProcessGroup& group_;
   Store& store_;
-  std::string round_;
+  std::int64_t round_;
 };
 
 // Every rank's text, by rank.
@@ -94,6 +99,7 @@ std::vector<std::string> share(ProcessGroup& group, const std::string& mine, con
     texts.leave(group.size() - 2);  // one of the other ranks is gone
     throw;
   }
+  texts.remove_last_round();
   if (std::any_of(all.begin(), all.end(), [](const auto& text) { return text[0] == failed; }))
     texts.leave(group.size() - 1);
   return all;

@@ -33,6 +33,25 @@ TEST(RunTogether, throws_everywhere_what_is_no_exception) {
   EXPECT_EQ(testing::message_of(results[1]), "something that is no std::exception was thrown");
 }
 
+// A job may save thousands of checkpoints.
+TEST(RunTogether, leaves_a_constant_number_of_keys) {
+  const auto keys_after = [](int rounds) {
+    std::int64_t keys = 0;
+    testing::run_ranks(3, [&](testing::Group group) {
+      for (int i = 0; i < rounds; ++i) {
+        const bool fails = i % 10 == 9;
+        if (fails) EXPECT_THROW(run_together(*group, [] { throw Error("a full disk"); }), Error);
+        else run_together(*group, [] {});
+      }
+      group->barrier()->wait();
+      if (group->rank() == 0) keys = dynamic_cast<TcpStore&>(*group->store()).key_count();
+      group->barrier()->wait();
+    });
+    return keys;
+  };
+  EXPECT_LE(keys_after(40), keys_after(2) + 3);
+}
+
 TEST(OncePerHost, one_process_of_each_host_acts_for_all_of_it) {
   testing::run_ranks(4, [](testing::Group group) {
     // Two hosts with two processes each.
