@@ -10,12 +10,13 @@ namespace {
 using protocol::Message;
 using protocol::Query;
 
-// Chosen: as much as a client may leave unread (session.cpp).
-constexpr std::size_t max_reply_bytes = std::size_t{64} << 20;
-// The memory of all waits and wills together. Chosen: room for about 300,000 short keys; a rank waits for a few.
+// The longest reply, and the longest value that grows. Chosen: two values of the longest kind.
+constexpr std::size_t max_reply_bytes = std::size_t{16} << 20;
+// The memory of all waits and wills together. Chosen: room for about 200,000 short keys; a rank waits for a few.
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
-// What an awaited key costs besides its bytes. Chosen: about the size of its two strings and the nodes that hold them.
-constexpr std::size_t wait_overhead = 192;
+// The memory of an awaited key besides its bytes: nodes of a set (80), a map (128) and a set of clients (48), and what
+// the allocator adds to its two texts (24 each).
+constexpr std::size_t wait_overhead = 80 + 128 + 48 + 2 * 24;
 // The number of keys in the will of one client. Chosen: a rank leaves one key for each process group that it has at a
 // time, and jobs have far fewer than 4096 of those.
 constexpr std::size_t max_will = 4096;
@@ -88,7 +89,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     case Query::queue_push: {
       const auto key = reader.key();
       table_.push(key, std::string(reader.value()));
-      return item_arrived(key);
+      return key_arrived(key, 1);
     }
     case Query::queue_pop: {
       const auto key = reader.key();
@@ -101,6 +102,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     case Query::queue_length: return reply_number(table_.length(reader.key()));
     case Query::list_keys: {
       Message keys;
+      TANDEM_CHECK(table_.size() <= protocol::max_keys, "a reply too long");
       keys.i64(static_cast<std::int64_t>(table_.size()));
       for (const auto& key : table_.keys()) {
         keys.text(key);
@@ -117,7 +119,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
   detail::fail("a query out of place");
 }
 
-void StoreService::start_wait(ClientId client, std::vector<std::string> keys) {
+void StoreService::start_wait(ClientId client, std::vector<std::string_view> keys) {
   std::erase_if(keys, [this](const auto& key) { return table_.contains(key); });
   if (keys.empty()) return reply_(client, Message().u8(protocol::WaitReply::stop));
   std::size_t bytes = 0;
@@ -126,39 +128,30 @@ void StoreService::start_wait(ClientId client, std::vector<std::string> keys) {
   auto& wait = waits_[client];
   wait_bytes_ += bytes;
   wait.bytes += bytes;
-  for (auto& key : keys) {
-    wait.keys.insert(key);
-    waiting_[std::move(key)].insert(client);
+  for (const auto& key : keys) {
+    wait.keys.emplace(key);
+    waiting_[std::string(key)].insert(client);
   }
 }
 
 void StoreService::enter_barrier(ClientId client, const std::string& key, std::int64_t world_size) {
-  auto& wait = waits_[client];
-  TANDEM_CHECK(!wait.is_at_barrier, "a client at two barriers");
-  const auto arrived = table_.add(key, 1);
-  wait.is_at_barrier = true;
-  wait.barrier = key;
-  barriers_[key].insert(client);
-  if (arrived < world_size) return;
-  for (const auto other : std::exchange(barriers_[key], {})) {
-    waits_.at(other).is_at_barrier = false;
-    released(other);
-  }
-  barriers_.erase(key);
+  const bool is_last = table_.add(key, 1) >= world_size;
+  const std::string gate = "tandem/barrier" + key;  // the clients wait for this key, and nobody sets it
+  start_wait(client, {gate});
+  if (!is_last) return;
+  key_arrived(gate);
   key_arrived(key);
 }
 
 void StoreService::stop_waiting(ClientId client) {
   const auto found = waits_.find(client);
   if (found == waits_.end()) return;
-  const auto leave = [client](auto& places, const std::string& key) {
-    const auto place = places.find(key);
-    if (place == places.end()) return;  // memory ran out while the wait began, before this entry was made
+  for (const auto& key : found->second.keys) {
+    const auto place = waiting_.find(key);
+    if (place == waiting_.end()) continue;  // memory ran out while the wait began, before this entry was made
     place->second.erase(client);
-    if (place->second.empty()) places.erase(place);
-  };
-  for (const auto& key : found->second.keys) leave(waiting_, key);
-  if (found->second.is_at_barrier) leave(barriers_, found->second.barrier);
+    if (place->second.empty()) waiting_.erase(place);
+  }
   wait_bytes_ -= found->second.bytes;
   waits_.erase(found);
 }
@@ -197,37 +190,19 @@ void StoreService::put(const std::string& key, std::string value) {
   key_arrived(key);
 }
 
-void StoreService::key_arrived(const std::string& key) {
-  const auto place = waiting_.find(key);
-  if (place == waiting_.end()) return;
-  const auto clients = std::move(place->second);
-  waiting_.erase(place);
-  for (const auto client : clients) {
+void StoreService::key_arrived(const std::string& key, std::size_t most) {
+  for (; most > 0; --most) {
+    const auto place = waiting_.find(key);
+    if (place == waiting_.end()) return;
+    const auto client = *place->second.begin();
+    place->second.erase(client);
+    if (place->second.empty()) waiting_.erase(place);
     auto& keys = waits_.at(client).keys;
     keys.erase(key);
-    if (keys.empty()) released(client);
+    if (!keys.empty()) continue;
+    stop_waiting(client);
+    reply_(client, Message().u8(protocol::WaitReply::stop));
   }
-}
-
-// One item is for one client: the other clients go on waiting.
-void StoreService::item_arrived(const std::string& queue) {
-  const auto place = waiting_.find(queue);
-  if (place == waiting_.end()) return;
-  const auto client = *place->second.begin();
-  place->second.erase(place->second.begin());
-  if (place->second.empty()) waiting_.erase(place);
-  auto& keys = waits_.at(client).keys;
-  keys.erase(queue);
-  if (keys.empty()) released(client);
-}
-
-void StoreService::released(ClientId client) {
-  const auto found = waits_.find(client);
-  if (found->second.keys.empty() && !found->second.is_at_barrier) {
-    wait_bytes_ -= found->second.bytes;
-    waits_.erase(found);
-  }
-  reply_(client, Message().u8(protocol::WaitReply::stop));
 }
 
 }  // namespace tandem::distributed

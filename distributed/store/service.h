@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 namespace tandem::distributed {
@@ -36,23 +36,17 @@ class StoreService {
   void forget(ClientId client) noexcept;
 
  private:
-  // What a client waits for: keys, or the other clients at a barrier.
   struct Wait {
     std::set<std::string> keys;  // those that are still missing
-    std::string barrier;         // the key of the barrier
-    bool is_at_barrier = false;
-    std::size_t bytes = 0;  // this wait's part of wait_bytes_
+    std::size_t bytes = 0;       // this wait's part of wait_bytes_
   };
 
   void put(const std::string& key, std::string value);
-  // Ends the waits for which this key was the last one missing.
-  void key_arrived(const std::string& key);
-  // The same for a new item of a queue, but for one client only.
-  void item_arrived(const std::string& queue);
-  void start_wait(ClientId client, std::vector<std::string> keys);
+  // Ends the waits for which this key was the last one missing. A new item of a queue arrives for one client only; the
+  // other clients go on waiting.
+  void key_arrived(const std::string& key, std::size_t most = SIZE_MAX);
+  void start_wait(ClientId client, std::vector<std::string_view> keys);
   void enter_barrier(ClientId client, const std::string& key, std::int64_t world_size);
-  // Tells the client that its wait is over.
-  void released(ClientId client);
   // Returns false if the key goes beyond a limit.
   bool add_to_will(ClientId client, const std::string& key);
   // A client that sets a key itself needs no will for it.
@@ -61,8 +55,7 @@ class StoreService {
   Reply reply_;
   StoreTable table_;
   std::map<ClientId, Wait> waits_;
-  std::unordered_map<std::string, std::set<ClientId>> waiting_;   // which clients wait for a key
-  std::unordered_map<std::string, std::set<ClientId>> barriers_;  // which clients have come to a barrier
+  std::map<std::string, std::set<ClientId>> waiting_;  // which clients wait for a key
   std::map<ClientId, std::set<std::string>> wills_;
   std::size_t wait_bytes_ = 0;  // an estimate of the memory that waits_, waiting_ and wills_ use
 };

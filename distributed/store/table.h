@@ -3,23 +3,25 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <functional>
+#include <list>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace tandem::distributed {
 
-// A call throws an Error and changes nothing if the table would hold more than 1 GiB, or if `add` meets a value that is
-// not a number. Only one thread may use a table at a time.
+// A call throws an Error and changes nothing if the table would take more than 1 GiB of memory, or if `add` meets a
+// value that is not a number. Only one thread may use a table at a time.
 class StoreTable {
  public:
-  bool contains(const std::string& key) const { return values_.count(key) > 0 || queues_.count(key) > 0; }
+  bool contains(std::string_view key) const { return values_.contains(key) || queues_.contains(key); }
   std::size_t size() const { return values_.size(); }  // the number of keys with a value; queues do not count
+  std::size_t bytes() const { return bytes_; }         // the memory that the table takes, or less
   std::vector<std::string> keys() const;
 
-  std::string get(const std::string& key) const;  // empty when missing
+  std::string get(std::string_view key) const;  // empty when missing
   void set(const std::string& key, std::string value);
   std::int64_t add(const std::string& key, std::int64_t delta);
   // Sets `key` to `desired` and `changed` to true if `key` holds `expected`, or if `key` is missing and `expected` is
@@ -35,9 +37,10 @@ class StoreTable {
   // Adds to bytes_. Error if the table would be full.
   void charge(std::size_t bytes);
 
-  std::unordered_map<std::string, std::string> values_;
-  std::unordered_map<std::string, std::deque<std::string>> queues_;
-  std::size_t bytes_ = 0;  // of all keys, values and queue items, and what each entry costs besides
+  // A hash table would stop for long to grow, and its users could choose keys that share a place.
+  std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::list<std::string>, std::less<>> queues_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace tandem::distributed
