@@ -17,10 +17,11 @@ using protocol::Message;
 using protocol::Query;
 using protocol::Reader;
 
-// How long one query may be, and how much one client may leave unread. Chosen: room for several values of the longest
-// kind (8 MiB), which is far above what ranks send.
-constexpr std::size_t max_query_bytes = std::size_t{64} << 20;
-constexpr std::size_t max_unread_bytes = std::size_t{64} << 20;
+// How long one query may be. Chosen: room for two values of the longest kind (8 MiB), which is far above what ranks
+// send.
+constexpr std::size_t max_query_bytes = std::size_t{24} << 20;
+// How long one client's queries are answered while the others wait. Chosen: time for hundreds of usual queries.
+constexpr auto longest_turn = std::chrono::milliseconds(1);
 // Room for the greeting: a compare_set of a short key with two proofs of 64 bytes.
 constexpr std::size_t max_greeting_bytes = 1024;
 // A larger buffer is freed as soon as it is empty. Chosen: common queries and replies are much smaller, so that their
@@ -63,21 +64,28 @@ void StoreSession::count() noexcept {
   counted_ = now;
 }
 
-void StoreSession::receive(std::vector<char>& chunk, const std::function<void(Reader&)>& answer) {
-  TANDEM_CHECK(!is_over_, "replies are not read");
-  const auto n = ::recv(fd(), chunk.data(), chunk.size(), 0);
-  TANDEM_CHECK(n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)), "connection closed");
-  if (n < 0) return;
-  last_heard_ = RunningTime::now();
-  received_.append(chunk.data(), static_cast<std::size_t>(n));
+void StoreSession::serve(std::vector<char>& chunk, const std::function<void(Reader&)>& answer) {
+  flush();
+  TANDEM_CHECK(!is_over_, "connection closed");
+  if (!replies_.empty()) return;
+  const auto start = RunningTime::now();
+  if (!has_queries_) {
+    const auto n = ::recv(fd(), chunk.data(), chunk.size(), 0);
+    TANDEM_CHECK(n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)), "connection closed");
+    if (n < 0) return;
+    last_heard_ = start;
+    received_.append(chunk.data(), static_cast<std::size_t>(n));
+  }
   std::size_t used = 0;
   try {
-    while (used < received_.size() && !is_over_) {
+    do {
       Reader reader(std::string_view(received_).substr(used));
       has_greeted() ? answer(reader) : greet(reader);
       used = received_.size() - reader.left();
-    }
+    } while (used < received_.size() && !is_over_ && replies_.empty() && RunningTime::now() < start + longest_turn);
+    has_queries_ = used < received_.size();
   } catch (const protocol::Incomplete&) {
+    has_queries_ = false;
   }
   used == received_.size() ? empty(received_) : void(received_.erase(0, used));
   count();
@@ -110,13 +118,17 @@ void StoreSession::greet(Reader& reader) {
 }
 
 void StoreSession::reply(const Message& message) noexcept try {
-  TANDEM_CHECK(replies_.size() - sent_ + message.bytes().size() <= max_unread_bytes, "replies are not read");
-  if (sent_ > max_unread_bytes) replies_.erase(0, std::exchange(sent_, 0));
   replies_ += message.bytes();
   flush();
-} catch (const std::exception&) {  // too much is unread, or memory has run out
+} catch (const std::exception&) {  // memory has run out
   is_over_ = true;
   ::shutdown(fd(), SHUT_RDWR);
+}
+
+// Only clients of this project prove a token. Others would take this for a reply.
+void StoreSession::refuse(const char* reason) noexcept try {
+  if (is_trusted_ && !token_.empty()) reply(Message().u64(protocol::farewell).u64(protocol::farewell).text(reason));
+} catch (const std::exception&) {  // memory has run out
 }
 
 void StoreSession::flush() noexcept {
@@ -127,7 +139,8 @@ void StoreSession::flush() noexcept {
     } else if (errno == EAGAIN) {
       return count();
     } else if (errno != EINTR) {
-      break;  // the connection is lost: the next receive() notices it
+      is_over_ = true;  // the connection is lost
+      break;
     }
   }
   empty(replies_);

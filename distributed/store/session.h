@@ -32,19 +32,25 @@ class StoreSession {
   bool was_refused() const { return was_refused_ || (!client_nonce_.empty() && !is_trusted_); }
   Deadline greeting_deadline() const { return greeting_deadline_; }
   Deadline last_heard() const { return last_heard_; }
-  bool has_replies() const { return !replies_.empty(); }
+  // Whether the last turn ended before all queries were answered and all replies were sent. Then the next turn is due
+  // when the socket is ready for writing, and otherwise when it is ready for reading.
+  bool is_behind() const { return has_queries_ || !replies_.empty(); }
   std::size_t memory() const { return counted_; }
 
-  // Reads at most chunk.size() bytes from the socket, and calls `answer` at the front of each query. `answer` throws
-  // Incomplete if the query's end has not arrived yet. Error when the client is gone, or broke the protocol or a limit;
-  // the owner then drops the session. `chunk` is a buffer that all sessions share.
-  void receive(std::vector<char>& chunk, const std::function<void(protocol::Reader&)>& answer);
-  // Never throws and never blocks. A client that leaves more than 64 MiB unread is cut off; the next receive() throws.
+  // One turn of this client. Sends replies, reads at most chunk.size() bytes from the socket, and calls `answer` at the
+  // front of each query until the turn has taken too long or the socket takes no more replies: a client that does not
+  // read is not answered. `answer` throws Incomplete if the query's end has not arrived yet. Error when the client is
+  // gone, or broke the protocol or a limit; the owner then drops the session. `chunk` is a buffer that all sessions
+  // share.
+  void serve(std::vector<char>& chunk, const std::function<void(protocol::Reader&)>& answer);
+  // Never throws and never blocks. After a failure the next serve() throws.
   void reply(const protocol::Message& message) noexcept;
-  // Sends replies until all are sent or the socket takes no more. Call it when the socket is ready for writing.
-  void flush() noexcept;
+  // Tells the client why the owner is about to drop it.
+  void refuse(const char* reason) noexcept;
 
  private:
+  // Sends replies until all are sent or the socket takes no more.
+  void flush() noexcept;
   void greet(protocol::Reader& reader);
   void count() noexcept;  // brings `memory` up to date
 
@@ -57,7 +63,8 @@ class StoreSession {
   bool is_valid_ = false;                     // the client has sent the magic number
   bool is_trusted_ = false;  // the client has proved that it knows the token, or the server asks for none
   bool was_refused_ = false;
-  bool is_over_ = false;  // the next receive() throws
+  bool is_over_ = false;      // the next serve() throws
+  bool has_queries_ = false;  // received_ may begin with a whole query
   std::string client_nonce_, server_nonce_;
   std::string received_;  // bytes of queries that are not complete yet
   std::string replies_;   // the socket has not taken the bytes from sent_ on

@@ -5,6 +5,7 @@
 #include <tandem/distributed/system/socket.h>
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,15 +76,17 @@ class TcpStore::Connection {
   template <class Read>
   auto exchange(const Message& message, const char* what, Read&& read) {
     const std::lock_guard lock(mutex_);
-    TANDEM_CHECK(socket_.is_open(), name_, ": ", what, ": the connection was lost earlier");
+    TANDEM_CHECK(socket_.is_open(), name_, ": ", what, ": the connection was lost earlier: ", lost_);
     try {
       const auto deadline = RunningTime::now() + options_.timeout;
       send_all(socket_, message.bytes(), deadline);
       return read(deadline);
     } catch (const Error& error) {
+      lost_ = farewell();
+      if (lost_.empty()) lost_ = std::string(error.what()) + " (the process that serves the store may have ended)";
       // Half a reply may still be on its way, and a later call would take it for its own reply.
       socket_.close();
-      detail::fail(name_, ": ", what, ": ", error.what(), " (the process that serves the store may have ended)");
+      detail::fail(name_, ": ", what, ": ", lost_);
     }
   }
 
@@ -91,6 +94,7 @@ class TcpStore::Connection {
   T receive(Deadline deadline) {
     T value;
     receive_all(socket_, &value, sizeof value, deadline);
+    TANDEM_CHECK(value != static_cast<T>(protocol::farewell), "the server has ended the connection");
     return value;
   }
 
@@ -120,11 +124,14 @@ class TcpStore::Connection {
  private:
   void join();
   void shake_hands(Deadline deadline);
+  // The reason that the server gave for the end of the connection; empty if it gave none.
+  std::string farewell();
 
   const Options options_;
   const std::string name_;
   std::mutex mutex_;
   FileDescriptor socket_;  // guarded by mutex_, but for the constructor
+  std::string lost_;       // why socket_ is closed; guarded by mutex_
   bool is_proved_ = false;
 };
 
@@ -186,6 +193,15 @@ void TcpStore::Connection::shake_hands(Deadline deadline) {
   arrival.query(Query::add).text(protocol::join_key).i64(1);
   send_all(socket_, arrival.bytes(), deadline);
   receive<std::int64_t>(deadline);
+}
+
+std::string TcpStore::Connection::farewell() {
+  std::string rest(1024, '\0');
+  rest.resize(std::max<ssize_t>(::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT), 0));
+  const auto number = Message().u64(protocol::farewell).bytes();
+  const auto at = rest.rfind(number);
+  if (at == rest.npos) return "";
+  return "the server ended the connection: " + rest.substr(std::min(at + 2 * number.size(), rest.size()));
 }
 
 bool TcpStore::Connection::await(const Message& message, const char* what, Deadline end, Deadline patience) {

@@ -72,6 +72,9 @@ inline std::string client_proof(const std::string& token, const std::string& cli
 // connection ends. This key is never stored either, so that other servers give the same answer and do nothing. A server
 // that has no room for KEY answers with an empty text. A client that sets KEY itself takes it back.
 constexpr const char* will_key = "tandem/will";
+// Before a server of this project ends the connection of a client that has proved the token, it sends this number twice
+// and then the reason as a text. Every client takes the first number for an impossible reply, and finds the second.
+constexpr std::uint64_t farewell = 0x64657375'666572F5;  // "\xF5" and "refused"
 
 // The bytes of one or several queries, or of a reply, as they are put together.
 class Message {

@@ -22,13 +22,11 @@
 namespace tandem::distributed {
 namespace {
 
-using protocol::Message;
-
 // A stranger is a client that has not greeted yet. Ranks that start together are strangers for some milliseconds.
 // Chosen: more than 512 ranks hardly connect within that time. A rank that is dropped tries again.
 constexpr std::size_t max_strangers = 512;
-// How much all clients together may have in unfinished queries and unread replies. Chosen: eight times what one client
-// may have of either (session.cpp).
+// How much all clients together may have in unfinished queries and unread replies. Chosen: twenty of the longest
+// queries (session.cpp).
 constexpr std::size_t max_memory = std::size_t{512} << 20;
 
 // Chosen: clients may use three quarters of this process's file descriptors, because the process needs some itself, and
@@ -74,15 +72,14 @@ class TcpStoreServer::Loop {
 
   void run();
   void accept_clients();
-  void serve(ClientId id, short events);
-  void drop(ClientId id);
+  void serve(ClientId id);
+  void drop(ClientId id, const char* reason = "the server needs its place");
   // Drops the stranger that came first, because ranks greet quickly. False when there is no stranger.
   bool drop_a_stranger();
   // Where there is no token, drops the client that has been silent longest. False when none has been for idle_time_.
   bool drop_an_idle_client();
   bool make_room() { return drop_a_stranger() || drop_an_idle_client(); }
   void drop_the_largest();
-  void reply(ClientId id, const Message& message);
 
   // Any thread may use these: they do not change after the thread has started, or are atomic.
   const std::string token_;
@@ -101,7 +98,7 @@ class TcpStoreServer::Loop {
   std::set<ClientId> strangers_;  // clients that have not greeted, the oldest first
   ClientId next_id_ = 0;
   Deadline accept_again_{};  // before this time no client is accepted, because no file descriptor was left
-  StoreService service_{[this](ClientId id, const Message& message) { reply(id, message); }};
+  StoreService service_{[this](ClientId id, const protocol::Message& message) { clients_.at(id).reply(message); }};
   std::thread thread_;
 };
 
@@ -118,8 +115,7 @@ void TcpStoreServer::Loop::run() {
     }
     ids.clear();
     for (const auto& [id, client] : clients_) {
-      const short wants = static_cast<short>(POLLIN | (client.has_replies() ? POLLOUT : 0));
-      watched.push_back({client.fd(), wants, 0});
+      watched.push_back({client.fd(), static_cast<short>(client.is_behind() ? POLLOUT : POLLIN), 0});
       ids.push_back(id);
     }
     if (!strangers_.empty()) next = std::min(next, clients_.at(*strangers_.begin()).greeting_deadline());
@@ -130,7 +126,7 @@ void TcpStoreServer::Loop::run() {
       drop(*strangers_.begin());
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (watched[i + 2].revents) serve(ids[i], watched[i + 2].revents);
+      if (watched[i + 2].revents) serve(ids[i]);
     }
     greeted_ = static_cast<int>(clients_.size() - strangers_.size());
   }
@@ -160,24 +156,22 @@ void TcpStoreServer::Loop::accept_clients() {
   }
 }
 
-void TcpStoreServer::Loop::serve(ClientId id, short events) {
+void TcpStoreServer::Loop::serve(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;  // this turn has dropped the client already
   auto& client = found->second;
   try {
-    if (events & POLLOUT) client.flush();
-    if (events & ~POLLOUT) {
-      client.receive(chunk_, [&](protocol::Reader& reader) { service_.answer(id, reader); });
-      if (client.has_greeted()) strangers_.erase(id);
-    }
-  } catch (const std::exception&) {  // the client broke the protocol or a limit, or memory ran out
+    client.serve(chunk_, [&](protocol::Reader& reader) { service_.answer(id, reader); });
+    if (client.has_greeted()) strangers_.erase(id);
+  } catch (const std::exception& error) {  // the client broke the protocol or a limit, or memory ran out
     refused_clients_ += client.was_refused();
-    drop(id);
+    drop(id, error.what());
   }
   while (memory_ > max_memory) drop_the_largest();
 }
 
-void TcpStoreServer::Loop::drop(ClientId id) {
+void TcpStoreServer::Loop::drop(ClientId id, const char* reason) {
+  clients_.at(id).refuse(reason);
   service_.forget(id);
   strangers_.erase(id);
   clients_.erase(id);
@@ -208,8 +202,6 @@ void TcpStoreServer::Loop::drop_the_largest() {
          return a.second.memory() < b.second.memory();
        })->first);
 }
-
-void TcpStoreServer::Loop::reply(ClientId id, const Message& message) { clients_.at(id).reply(message); }
 
 TcpStoreServer::TcpStoreServer(const Options& options) : loop_(std::make_unique<Loop>(options)) {}
 TcpStoreServer::~TcpStoreServer() = default;

@@ -45,15 +45,18 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       const auto n = ::send(client.end.get(), bytes.data(), std::min<std::size_t>(bytes.size(), 4096), MSG_NOSIGNAL);
       if (n <= 0) return;
       bytes.remove_prefix(static_cast<std::size_t>(n));
-      try {
-        client.session->receive(chunk, [&](protocol::Reader& reader) { service.answer(id, reader); });
-      } catch (const Error&) {
-        service.forget(id);
-        client.session.reset();
-      }
-      char replies[4096];
-      while (::recv(client.end.get(), replies, sizeof replies, 0) > 0) {
-      }
+      do {
+        try {
+          client.session->serve(chunk, [&](protocol::Reader& reader) { service.answer(id, reader); });
+        } catch (const Error& error) {
+          client.session->refuse(error.what());
+          service.forget(id);
+          client.session.reset();
+        }
+        char replies[4096];
+        while (::recv(client.end.get(), replies, sizeof replies, 0) > 0) {
+        }
+      } while (client.session && client.session->is_behind());
     }
   };
 
