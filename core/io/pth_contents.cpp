@@ -49,6 +49,8 @@ std::size_t most_values(const InputFile& file) {
   return std::min<std::uint64_t>((1 << 17) + file.size() / 16, std::uint64_t{1} << 22);
 }
 
+constexpr std::size_t longest_key = 1000;  // of a storage, in bytes; PyTorch writes numbers
+
 class ZipContents : public PthContents {
  public:
   explicit ZipContents(const InputFile& file) : file_(file), zip_(file) {
@@ -201,6 +203,8 @@ StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const Pic
              "a storage is not described as PyTorch does it; it is damaged");
   StorageInfo info;
   info.key = pickle[storage.items[2]].text;
+  file.check(info.key.size() <= longest_key, "the key of a storage has ", info.key.size(), " bytes, at most ",
+             longest_key, " are read; it is damaged");
   const auto& name = pickle[storage.items[1]].text;
   const auto type = std::ranges::find(storage_types, name, &StorageType::name);
   file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name, ", which cannot be read");

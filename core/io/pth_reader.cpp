@@ -27,6 +27,7 @@ constexpr int deepest = 32;
 constexpr std::string_view usual_keys[] = {"model", "state_dict", "model_state_dict", "MODEL_STATE"};
 constexpr std::size_t most_named = 40;      // entries that an Error lists
 constexpr std::size_t longest_name = 1000;  // bytes of the name of one level
+constexpr std::size_t few_steps = 1024;     // of tensors that share their numbers, in small files
 // Limits how often all tensors together may show each byte of the file, as views that share storages.
 constexpr std::int64_t most_views = 64;
 
@@ -165,10 +166,12 @@ Id StateReader::find(const std::string& key) const {
 
 void StateReader::walk(Id id, const std::string& name, int depth) {
   file_.check(depth <= deepest, "is nested deeper than ", deepest, " levels: it is no state dict");
-  // When nothing is repeated, each value takes at least a byte of the pickle, and its name is in the pickle too.
-  steps_ += 1 + name.size() / 64;
-  file_.check(steps_ <= pickle_.bytes, "holds the same values again and again: it is malicious");
   const auto& value = pickle_[id];
+  // When nothing is repeated, each value takes at least a byte of the pickle, and its name is in the pickle too. A
+  // tensor takes 60 bytes. What is kept of it counts, so that memory is at most about 16 times the pickle.
+  steps_ += 1 + name.size() / 64;
+  if (value.kind == Kind::tensor) steps_ += (sizeof(NamedArray) + name.size()) / 8;
+  file_.check(steps_ <= pickle_.bytes + few_steps, "holds the same values again and again: it is made to harm");
   const auto below = [&](const std::string& part) { return name.empty() && depth == 0 ? part : name + "." + part; };
   if (value.kind == Kind::tensor) {
     file_.check(names_.insert(name).second, "two tensors are named \"", name, "\"");

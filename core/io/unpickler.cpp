@@ -79,6 +79,8 @@ std::optional<Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
+constexpr std::size_t longest_name = 1000;  // of a module or what is in it, in bytes
+
 // Text from the file, in a form that is fit for a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 100;
@@ -141,11 +143,10 @@ class Unpickler {
     return value;
   }
   std::string_view take_line() {
-    constexpr std::size_t longest = 1000;
-    const auto end = bytes_.substr(at_, longest).find('\n');
-    check(end != std::string_view::npos || bytes_.size() - at_ < longest, "its pickle has a name of more than ",
-          longest, " bytes: it is damaged");
-    const auto line = take(end == std::string_view::npos ? longest : end);
+    const auto end = bytes_.substr(at_, longest_name).find('\n');
+    check(end != std::string_view::npos || bytes_.size() - at_ < longest_name, "its pickle has a name of more than ",
+          longest_name, " bytes: it is damaged");
+    const auto line = take(end == std::string_view::npos ? longest_name : end);
     take(1);
     return line;
   }
@@ -219,6 +220,9 @@ class Unpickler {
   }
 
   void push_global(std::string_view module, std::string_view name) {
+    // A few bytes can ask for a name that the memo holds, again and again.
+    check(module.size() <= longest_name && name.size() <= longest_name, "its pickle has a name of more than ",
+          longest_name, " bytes: it is damaged");
     // Python 2 has another name for the module "builtins".
     const std::string full = std::string(module == "__builtin__" ? "builtins" : module) + "." + std::string(name);
     check(role_of(full).has_value(), "refused global ", shown(full),
@@ -362,7 +366,7 @@ bool Unpickler::step(std::uint8_t opcode) {
     }
     case 0x93: {  // STACK_GLOBAL
       const Id name = pop(Kind::text, "a name"), module = pop(Kind::text, "a module's name");
-      push_global(std::string(pickle_.values[module].text), std::string(pickle_.values[name].text));
+      push_global(pickle_.values[module].text, pickle_.values[name].text);
       break;
     }
 

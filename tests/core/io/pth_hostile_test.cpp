@@ -3,9 +3,12 @@
 #include <tandem/core/io/pth.h>
 
 #include <gtest/gtest.h>
+#include <support/sanitizers.h>
 #include <support/temporary_folder.h>
 
 #include <cstdint>
+#include <fstream>
+#include <functional>
 #include <limits>
 
 #include "core/io/pickles.h"
@@ -126,7 +129,7 @@ TEST(HostilePth, bombs) {
   std::string wide = tensor(storage(4), 0, {0}, {1}) + "q\1";
   for (int i = 0; i < 25; ++i) wide += "](h\1h\1h\1h\1eq\1";
   EXPECT_BAD(archive("\x80\x02" + wide + "."), "again and again");
-  EXPECT_BAD(archive("\x80\x02]q\1(h\1e."), "again and again");  // a list of itself
+  EXPECT_BAD(archive("\x80\x02]q\1(h\1e."), "nested deeper than 32");  // a list of itself
   EXPECT_BAD(archive("\x80\x02" + std::string(100000, ']') + std::string(99999, 'a') + "."), "nested deeper than 32");
   EXPECT_BAD(archive("\x80\x02" + std::string(5 << 20, ']') + "."), "holds more than");
   // Copies of a large dict, again and again.
@@ -152,6 +155,53 @@ TEST(HostilePth, what_is_kept_for_a_pickle_is_bounded_by_the_file) {
     EXPECT_BAD(bytes, error + std::to_string((1 << 17) + bytes.size() / 16) + " values");
   }
   EXPECT_BAD("\x80\x02" + std::string(2000, ']') + ".", "holds more than 1000 values");
+}
+
+// The most that the process took meanwhile, above what it took before.
+std::int64_t peak_of(const std::function<void()>& action) {
+  const auto kilobytes = [](const std::string& name) {
+    const std::string status = read_bytes("/proc/self/status");
+    return std::stoll(status.substr(status.find(name) + name.size()));
+  };
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins again
+  const auto before = kilobytes("VmRSS:");
+  action();
+  return (kilobytes("VmHWM:") - before) << 10;
+}
+
+// A few bytes of a pickle can name what it holds already.
+TEST(HostilePth, memory_is_a_small_multiple_of_the_file) {
+  const std::string padding = text(std::string(4 << 20, '-')) + "0";
+  const std::string one_tensor = "\x80\x02" + padding + tensor(storage(4), 0, {0}, {1}) + "q\1" + "0";
+  const auto dict_of = [](int entries, char value) {
+    std::string pairs = "}(";
+    for (int i = 0; i < entries; ++i) pairs += "M" + number(static_cast<std::uint16_t>(i)) + "h" + value;
+    return pairs + "uq\2";
+  };
+  // A million names of one tensor.
+  const std::string names = one_tensor + dict_of(1000, '\1') + dict_of(1000, '\2') + "\x85.";
+  // Names of 30 kB.
+  std::string long_names = one_tensor + text(std::string(1000, 'n')) + "q\3" + "0" + dict_of(10000, '\1');
+  for (int i = 0; i < 30; ++i) long_names += "0}h\3h\2sq\2";
+  // Globals with a long name, and storages with a long key.
+  std::string globals = "\x80\x02" + text("torch") + "q\1" + text(std::string(1 << 20, 'a') + "Storage") + "q\2";
+  for (int i = 0; i < 1000; ++i) globals += "h\1h\2\x93";
+  const std::string key = "\x80\x02" + tensor(storage(4, "FloatStorage", std::string(1 << 20, '0')), 0, {0}, {1});
+  for (const auto& [pickle, error] :
+       {std::pair(names, "again and again"), std::pair(long_names + "\x85.", "again and again"),
+        std::pair(globals + ".", "a name of more than 1000 bytes"), std::pair(key + ".", "the key of a storage")}) {
+    SCOPED_TRACE(error);
+    const std::string bytes = archive(pickle);
+    EXPECT_LT(peak_of([&, &error = error] { EXPECT_BAD(bytes, error); }), testing::sanitizer_factor * 32 * (4 << 20));
+  }
+}
+
+TEST(HostilePth, small_files_may_share_their_tensors) {
+  std::string entries = text("a") + tensor(storage(4), 0, {1}, {1}) + "q\1";
+  for (char name = 'b'; name <= 'z'; ++name) entries += text({name}) + "h\1";
+  TemporaryFolder folder;
+  write_bytes(folder / "a.pth", archive(dict(entries)));
+  EXPECT_EQ(read_pth(folder / "a.pth").size(), 26u);
 }
 
 // --- Archives, by hand ---
