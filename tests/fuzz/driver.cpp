@@ -1,6 +1,7 @@
 // A small fuzzer for compilers without libFuzzer: mutates inputs and keeps those that reach code which none has reached
 // before. Takes libFuzzer's -max_total_time=SECONDS and -artifact_prefix=PREFIX; other arguments are inputs, and
-// folders of inputs. Without a time each input runs once: so do the tests named Fuzz.
+// folders of inputs. Without a time each input runs once as it is, and once with each of its eighths repeated until it
+// has 256 KiB: so do the tests named Fuzz. An input may take only so much processor time for each of its bytes.
 //
 // Needs -fsanitize-coverage=trace-pc for the code under test, and not for this file.
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -24,8 +26,11 @@
 
 namespace {
 
-constexpr std::size_t largest = 1 << 16;  // input, in bytes
-constexpr unsigned slowest = 60;          // seconds
+constexpr std::size_t largest = 1 << 20;  // input, in bytes
+constexpr unsigned slowest = 60;          // seconds of any input, by the clock
+// Processor time of an input: 2 s, and what readers that look at each byte some times take under the sanitizers. An
+// input whose time is the square of its size takes far more at the largest size.
+double allowed_seconds(std::size_t bytes) { return 2 + 20e-6 * static_cast<double>(bytes); }
 
 std::uint8_t reached[1 << 16];  // by the hash of a place in the code, in this run: how often, up to 255
 std::uint8_t seen[1 << 16];     // powers of two of that, of all runs
@@ -41,6 +46,8 @@ void save_current() {
   std::fprintf(stderr, "The input is in %s\n", name.c_str());
 }
 
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 // The sanitizers end with abort() here: scripts/fuzz asks them to.
 void on_signal(int signal) {
   std::signal(SIGABRT, SIG_DFL);
@@ -49,12 +56,21 @@ void on_signal(int signal) {
   std::_Exit(77);
 }
 
+// The input with `size` of its bytes from `at` on repeated until all together are `total` bytes.
+std::string with_repeated(const std::string& input, std::size_t at, std::size_t size, std::size_t total) {
+  const std::string piece = input.substr(at, size);
+  if (piece.empty() || total < input.size()) return input;
+  std::string more;
+  for (std::size_t n = (total - input.size()) / piece.size(); n > 0; --n) more += piece;
+  return input.substr(0, at) + more + input.substr(at);
+}
+
 std::string mutated() {
   std::string input = corpus[below(corpus.size())];
   for (std::size_t n = 1 + below(4); n > 0; --n) {
     const std::size_t at = below(input.size() + 1), size = 1 + below(1 + below(32));
     const std::string& other = corpus[below(corpus.size())];
-    switch (below(9)) {
+    switch (below(40) == 0 ? 9 : below(9)) {
       case 0:
         if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(8)));
         break;
@@ -73,6 +89,7 @@ std::string mutated() {
         break;
       }
       case 7: input = input.substr(0, at) + other.substr(below(other.size() + 1)); break;
+      case 9: input = with_repeated(input, at, 1 + below(1 + below(input.size())), below(largest)); break;
       default:
         if (at < input.size()) input[at] = static_cast<char>(input[at] + static_cast<int>(below(9)) - 4);
     }
@@ -88,8 +105,15 @@ bool run(const std::string& input) {
   ::alarm(slowest);
   // In memory of just its size, so that a read behind it is noticed.
   const std::vector<std::uint8_t> bytes(input.begin(), input.end());
+  const double start = processor_seconds();
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   ::alarm(0);
+  if (const double took = processor_seconds() - start; took > allowed_seconds(input.size())) {
+    std::fprintf(stderr, "Too slow: %.1f s for %zu bytes, allowed are %.1f\n", took, input.size(),
+                 allowed_seconds(input.size()));
+    save_current();
+    std::_Exit(77);
+  }
   bool is_new = false;
   for (std::size_t i = 0; i < sizeof reached; ++i) {
     if (reached[i] == 0) continue;
@@ -134,6 +158,12 @@ int main(int argc, char** argv) {
   std::uint64_t runs = 0;
   const std::size_t given = corpus.size();
   for (std::size_t i = 0; i < given; ++i, ++runs) run(corpus[i]);
+  for (std::size_t i = 0; i < given && seconds == 0; ++i) {
+    const std::size_t part = std::max<std::size_t>(corpus[i].size() / 8, 1);
+    for (std::size_t at = 0; at < corpus[i].size(); at += part, ++runs) {
+      run(with_repeated(corpus[i], at, part, largest / 4));
+    }
+  }
   if (given == 0 && seconds == 0) {
     std::fprintf(stderr, "There are no inputs\n");
     return 1;
