@@ -171,7 +171,7 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
   // tensor takes 60 bytes. What is kept of it counts, so that memory is at most about 16 times the pickle.
   steps_ += 1 + name.size() / 64;
   if (value.kind == Kind::tensor) steps_ += (sizeof(NamedArray) + name.size()) / 8;
-  file_.check(steps_ <= pickle_.bytes + few_steps, "holds the same values again and again: it is made to harm");
+  file_.check(steps_ <= pickle_.bytes + few_steps, "holds the same values again and again: it is malicious");
   const auto below = [&](const std::string& part) { return name.empty() && depth == 0 ? part : name + "." + part; };
   if (value.kind == Kind::tensor) {
     file_.check(names_.insert(name).second, "two tensors are named \"", name, "\"");
