@@ -20,7 +20,7 @@ namespace emulation {
 namespace {
 
 std::mutex mutex;                         // guards what follows
-std::vector<std::string>* log = nullptr;  // null: nobody wants to know
+std::vector<std::string>* log = nullptr;  // null: calls are not recorded
 
 // The functions of this program by their addresses, from its own table of symbols. dladdr() does not know functions in
 // unnamed namespaces.
