@@ -51,8 +51,10 @@ class TcpStoreServer {
   std::unique_ptr<Loop> loop_;
 };
 
+class TcpStoreConnection;
+
 // One connection to a server. Keys go over the wire as "/" + key, like PyTorch's.
-class TcpStore final : public Store {
+class TcpStore : public Store {
  public:
   struct Options {
     std::string host = "127.0.0.1";
@@ -84,24 +86,11 @@ class TcpStore final : public Store {
   void set_when_gone(const std::string& key) override;
   std::string local_address() const override;
 
-  // Many keys in one exchange. multi_get does not wait; it returns an empty value for a missing key.
-  std::vector<std::string> multi_get(const std::vector<std::string>& keys);
-  void multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
-  std::int64_t key_count();         // counts the protocol's own keys, too
-  std::vector<std::string> keys();  // without the "/"; PyTorch from 2026 on serves this and the barrier
-
-  // Queues (PyTorch from 2.8 on). A queue and a value may have the same key. An item goes to one client of those that
-  // pop it or wait for it.
-  void queue_push(const std::string& queue, const std::string& item);
-  std::string queue_pop(const std::string& queue);  // waits until there is an item
-  std::int64_t queue_length(const std::string& queue);
-
-  // Returns when `world_size` clients have called it with this key. Each barrier needs a key of its own.
-  void barrier(const std::string& key, int world_size);
+ protected:
+  TcpStoreConnection& connection() { return *connection_; }
 
  private:
-  class Connection;
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<TcpStoreConnection> connection_;
 };
 
 }  // namespace tandem::distributed

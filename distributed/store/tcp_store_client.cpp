@@ -1,16 +1,11 @@
-#include <tandem/core/base/check.h>
-#include <tandem/distributed/store/tcp_store.h>
-#include <tandem/distributed/store/tcp_store_protocol.h>
+#include <tandem/distributed/store/tcp_store_connection.h>
 #include <tandem/distributed/system/random_text.h>
-#include <tandem/distributed/system/socket.h>
 
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
-#include <optional>
 #include <thread>
 
 namespace tandem::distributed {
@@ -19,33 +14,6 @@ using protocol::Message;
 using protocol::Query;
 
 namespace {
-
-std::string user_key(const std::string& key) {
-  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
-               " bytes, this one ", key.size());
-  return protocol::user_prefix + key;
-}
-
-void check_value(const std::string& key, const std::string& value) {
-  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key, "\" has ", value.size(),
-               " bytes, at most ", protocol::max_value_bytes, " are allowed");
-}
-
-void check_count(std::size_t keys) {
-  TANDEM_CHECK(keys <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ", keys);
-}
-
-Message keys_query(Query query, const std::vector<std::string>& keys) {
-  check_count(keys.size());
-  Message message;
-  message.query(query).u64(keys.size());
-  for (const auto& key : keys) message.text(user_key(key));
-  return message;
-}
-
-// The most memory for the texts of one reply, so that a server cannot make this process take more and more. Chosen: a
-// server of this project holds no more in all.
-constexpr std::size_t most_bytes_of_reply = std::size_t{1} << 30;
 
 std::string quoted(const std::vector<std::string>& keys) {
   std::string text;
@@ -59,83 +27,27 @@ std::string in_seconds(RunningTime::duration duration) {
 
 }  // namespace
 
-class TcpStore::Connection {
- public:
-  explicit Connection(const Options& options)
-      : options_(options), name_("store at " + endpoint_name(options.host, options.port)) {
-    join();
-  }
+std::string user_key(const std::string& key) {
+  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
+               " bytes, this one ", key.size());
+  return protocol::user_prefix + key;
+}
 
-  Timeout timeout() const { return options_.timeout; }
-  std::string local_address() {
-    const std::lock_guard lock(mutex_);
-    return socket_.is_open() ? distributed::local_address(socket_) : "";
-  }
+void check_value(const std::string& key, const std::string& value) {
+  TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key, "\" has ", value.size(),
+               " bytes, at most ", protocol::max_value_bytes, " are allowed");
+}
 
-  // Sends a query and returns read(deadline), which reads the reply. mutex_ is locked meanwhile.
-  template <class Read>
-  auto exchange(const Message& message, const char* what, Read&& read) {
-    const std::lock_guard lock(mutex_);
-    TANDEM_CHECK(socket_.is_open(), name_, ": ", what, ": the connection was lost earlier: ", lost_);
-    try {
-      const auto deadline = RunningTime::now() + options_.timeout;
-      send_all(socket_, message.bytes(), deadline);
-      return read(deadline);
-    } catch (const Error& error) {
-      lost_ = farewell();
-      if (lost_.empty()) lost_ = std::string(error.what()) + " (the process that serves the store may have ended)";
-      // Half a reply may still be on its way, and a later call would take it for its own reply.
-      socket_.close();
-      detail::fail(name_, ": ", what, ": ", lost_);
-    }
-  }
+Message keys_query(Query query, const std::vector<std::string>& keys) {
+  TANDEM_CHECK(keys.size() <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ",
+               keys.size());
+  Message message;
+  message.query(query).u64(keys.size());
+  for (const auto& key : keys) message.text(user_key(key));
+  return message;
+}
 
-  template <class T>
-  T receive(Deadline deadline) {
-    T value;
-    receive_all(socket_, &value, sizeof value, deadline);
-    TANDEM_CHECK(value != static_cast<T>(protocol::farewell), "the server has ended the connection");
-    return value;
-  }
-
-  std::string receive_text(Deadline deadline, std::size_t most = protocol::max_value_bytes) {
-    const auto size = receive<std::uint64_t>(deadline);
-    TANDEM_CHECK(size <= most, "a text of ", size, " bytes announced, at most ", most, " are allowed");
-    std::string text(size, '\0');
-    receive_all(socket_, text.data(), text.size(), deadline);
-    return text;
-  }
-
-  // One text of a reply that has many. Subtracts from `bytes_left` what the text takes.
-  std::string receive_text_of_many(Deadline deadline, std::size_t most, std::size_t& bytes_left) {
-    auto text = receive_text(deadline, most);
-    const auto bytes = text.size() + sizeof text;
-    TANDEM_CHECK(bytes <= bytes_left, "a reply of more than ", most_bytes_of_reply, " bytes");
-    bytes_left -= bytes;
-    return text;
-  }
-
-  bool is_proved() const { return is_proved_; }
-  void wait(const std::vector<std::string>& keys, Timeout timeout);
-  // Sends a query that the server answers when another client does something. Returns false if that did not happen
-  // until `end`. A server that is late to confirm this may take until `patience`, and 10 s in any case.
-  bool await(const Message& message, const char* what, Deadline end, Deadline patience);
-
- private:
-  void join();
-  void shake_hands(Deadline deadline);
-  // The reason that the server gave for the end of the connection; empty if it gave none.
-  std::string farewell();
-
-  const Options options_;
-  const std::string name_;
-  std::mutex mutex_;
-  FileDescriptor socket_;  // guarded by mutex_, but for the constructor
-  std::string lost_;       // why socket_ is closed; guarded by mutex_
-  bool is_proved_ = false;
-};
-
-void TcpStore::Connection::join() {
+void TcpStoreConnection::join() {
   const auto deadline = RunningTime::now() + options_.timeout;
   // A server that is just starting or ending may drop a connection, so a second try makes sense. A server that drops
   // every connection speaks another protocol or wants another token, and a longer wait would only hide that. Chosen:
@@ -162,7 +74,7 @@ void TcpStore::Connection::join() {
   }
 }
 
-void TcpStore::Connection::shake_hands(Deadline deadline) {
+void TcpStoreConnection::shake_hands(Deadline deadline) {
   Message hello;
   hello.query(Query::validate).u32(protocol::magic);
   if (!options_.token.empty()) {
@@ -195,7 +107,7 @@ void TcpStore::Connection::shake_hands(Deadline deadline) {
   receive<std::int64_t>(deadline);
 }
 
-std::string TcpStore::Connection::farewell() {
+std::string TcpStoreConnection::farewell() {
   std::string rest(1024, '\0');
   rest.resize(std::max<ssize_t>(::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT), 0));
   const auto number = Message().u64(protocol::farewell).bytes();
@@ -204,7 +116,7 @@ std::string TcpStore::Connection::farewell() {
   return "the server ended the connection: " + rest.substr(std::min(at + 2 * number.size(), rest.size()));
 }
 
-bool TcpStore::Connection::await(const Message& message, const char* what, Deadline end, Deadline patience) {
+bool TcpStoreConnection::await(const Message& message, const char* what, Deadline end, Deadline patience) {
   return exchange(message, what, [&](Deadline) {
     constexpr auto stop = static_cast<std::uint8_t>(protocol::WaitReply::stop);
     constexpr auto canceled = static_cast<std::uint8_t>(protocol::WaitReply::canceled);
@@ -217,7 +129,7 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Deadl
     // may also have sent that reply just now; then the wait has succeeded after all. Chosen: a server that does not
     // answer within 10 s is not there.
     const auto deadline =
-        std::max(patience, RunningTime::now() + std::min<Timeout>(options_.timeout, std::chrono::seconds(10)));
+        std::max(patience, RunningTime::now() + std::min<Store::Timeout>(options_.timeout, std::chrono::seconds(10)));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
     const auto first = receive<std::uint8_t>(deadline);
     if (first == stop) {
@@ -229,7 +141,7 @@ bool TcpStore::Connection::await(const Message& message, const char* what, Deadl
   });
 }
 
-void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout timeout) {
+void TcpStoreConnection::wait(const std::vector<std::string>& keys, Store::Timeout timeout) {
   const auto start = RunningTime::now();
   const Deadline end = start + timeout;
   // Other threads need the connection meanwhile, above all the watchdog of a group, so a long wait is several short
@@ -258,7 +170,7 @@ void TcpStore::Connection::wait(const std::vector<std::string>& keys, Timeout ti
                keys.size(), " keys arrived)");
 }
 
-TcpStore::TcpStore(const Options& options) : connection_(std::make_unique<Connection>(options)) {}
+TcpStore::TcpStore(const Options& options) : connection_(std::make_unique<TcpStoreConnection>(options)) {}
 TcpStore::~TcpStore() = default;
 
 Store::Timeout TcpStore::timeout() const { return connection_->timeout(); }
@@ -315,76 +227,5 @@ void TcpStore::set_when_gone(const std::string& key) {
 }
 
 std::string TcpStore::local_address() const { return connection_->local_address(); }
-
-std::vector<std::string> TcpStore::multi_get(const std::vector<std::string>& keys) {
-  return connection_->exchange(keys_query(Query::multi_get, keys), "multi_get", [&](Deadline deadline) {
-    std::size_t bytes_left = most_bytes_of_reply;
-    std::vector<std::string> values;
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      values.push_back(connection_->receive_text_of_many(deadline, protocol::max_value_bytes, bytes_left));
-    return values;
-  });
-}
-
-void TcpStore::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
-  check_count(entries.size());
-  Message message;
-  message.query(Query::multi_set).u64(entries.size());
-  for (const auto& [key, value] : entries) {
-    check_value(key, value);
-    message.text(user_key(key)).text(value);
-  }
-  connection_->exchange(message, "multi_set", [](Deadline) {});
-}
-
-std::int64_t TcpStore::key_count() {
-  return connection_->exchange(Message().query(Query::key_count), "key_count",
-                               [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
-}
-
-std::vector<std::string> TcpStore::keys() {
-  return connection_->exchange(Message().query(Query::list_keys), "keys", [&](Deadline deadline) {
-    std::size_t bytes_left = most_bytes_of_reply;
-    std::vector<std::string> keys;
-    for (auto n = connection_->receive<std::int64_t>(deadline); n > 0; --n) {
-      auto key = connection_->receive_text_of_many(deadline, protocol::max_key_bytes, bytes_left);
-      if (key.starts_with(protocol::user_prefix)) keys.push_back(key.substr(1));
-    }
-    return keys;
-  });
-}
-
-void TcpStore::queue_push(const std::string& queue, const std::string& item) {
-  check_value(queue, item);
-  connection_->exchange(Message().query(Query::queue_push).text(user_key(queue)).text(item), "queue_push",
-                        [](Deadline) {});
-}
-
-std::string TcpStore::queue_pop(const std::string& queue) {
-  const auto end = RunningTime::now() + timeout();
-  const auto message = Message().query(Query::queue_pop).text(user_key(queue));
-  for (;;) {
-    const auto left = std::chrono::ceil<Timeout>(end - RunningTime::now());
-    connection_->wait({queue}, std::max(left, Timeout(0)));
-    // Another client may have popped the item after the wait.
-    const auto item = connection_->exchange(message, "queue_pop", [&](Deadline deadline) {
-      const bool is_there = connection_->receive<std::int64_t>(deadline) > 0;
-      return is_there ? std::optional(connection_->receive_text(deadline)) : std::nullopt;
-    });
-    if (item) return *item;
-  }
-}
-
-std::int64_t TcpStore::queue_length(const std::string& queue) {
-  return connection_->exchange(Message().query(Query::queue_length).text(user_key(queue)), "queue_length",
-                               [&](Deadline deadline) { return connection_->receive<std::int64_t>(deadline); });
-}
-
-void TcpStore::barrier(const std::string& key, int world_size) {
-  const auto message = Message().query(Query::barrier).text(user_key(key)).i64(world_size);
-  const auto end = RunningTime::now() + timeout();
-  TANDEM_CHECK(connection_->await(message, "barrier", end, end), "store: not all ", world_size,
-               " clients have come to barrier \"", key, "\" within ", in_seconds(timeout()));
-}
 
 }  // namespace tandem::distributed

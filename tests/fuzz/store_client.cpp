@@ -1,7 +1,7 @@
 // A client of a store whose server is hostile. The first byte of the input says how far the server keeps to the
 // protocol and whether the client has a token; the second how many bytes follow that are calls of the client; the rest
 // is what the server sends.
-#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/store/pytorch_tcp_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
 #include <tandem/distributed/system/socket.h>
 
@@ -59,7 +59,7 @@ void serve(const FileDescriptor& listener, Mode mode, std::string_view bytes) {
   });
 }
 
-void call(TcpStore& store, std::uint8_t which) {
+void call(PyTorchTcpStore& store, std::uint8_t which) {
   const std::string key = "key", value = "value";
   const Store::Timeout brief(1);
   switch (which % 18) {
@@ -96,10 +96,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const bool has_token = mode != raw && mode != greets;
   // So short that a client which was turned away does not come again.
   const std::chrono::milliseconds timeout(90);
-  std::unique_ptr<TcpStore> store;
+  std::unique_ptr<PyTorchTcpStore> store;
   fuzz::expect_at_most_an_error([&] {
-    store = std::make_unique<TcpStore>(TcpStore::Options{"127.0.0.1", local_port(listener), timeout,
-                                                         has_token ? token : "", mode == greets_with_proof});
+    store = std::make_unique<PyTorchTcpStore>(TcpStore::Options{"127.0.0.1", local_port(listener), timeout,
+                                                                has_token ? token : "", mode == greets_with_proof});
   });
   for (std::size_t i = 0; store && i < calls; ++i) fuzz::expect_at_most_an_error([&] { call(*store, data[2 + i]); });
   store.reset();

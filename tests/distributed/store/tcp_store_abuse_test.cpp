@@ -1,6 +1,6 @@
 // Clients that a store's server would rather not have: they neither stop it nor make it grow.
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/store/pytorch_tcp_store.h>
 
 #include <gtest/gtest.h>
 #include <support/few_threads.h>
@@ -359,27 +359,27 @@ TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
 }
 
 TEST(TcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
-  using Call = std::function<void(TcpStore&)>;
-  const Call calls[] = {[](TcpStore& store) { store.add("n", 1); },
-                        [](TcpStore& store) { store.key_count(); },
-                        [](TcpStore& store) { store.check({"n"}); },
-                        [](TcpStore& store) { store.wait({"n"}, 1s); },
-                        [](TcpStore& store) { store.get("n"); },
-                        [](TcpStore& store) { store.multi_get({"n"}); },
-                        [](TcpStore& store) { store.keys(); },
-                        [](TcpStore& store) { store.delete_key("n"); },
-                        [](TcpStore& store) { store.compare_set("n", "", "1"); },
-                        [](TcpStore& store) { store.queue_length("n"); },
-                        [](TcpStore& store) { store.queue_pop("n"); },
-                        [](TcpStore& store) { store.set_when_gone("n"); },
-                        [](TcpStore& store) { store.barrier("n", 1); }};
+  using Call = std::function<void(PyTorchTcpStore&)>;
+  const Call calls[] = {[](PyTorchTcpStore& store) { store.add("n", 1); },
+                        [](PyTorchTcpStore& store) { store.key_count(); },
+                        [](PyTorchTcpStore& store) { store.check({"n"}); },
+                        [](PyTorchTcpStore& store) { store.wait({"n"}, 1s); },
+                        [](PyTorchTcpStore& store) { store.get("n"); },
+                        [](PyTorchTcpStore& store) { store.multi_get({"n"}); },
+                        [](PyTorchTcpStore& store) { store.keys(); },
+                        [](PyTorchTcpStore& store) { store.delete_key("n"); },
+                        [](PyTorchTcpStore& store) { store.compare_set("n", "", "1"); },
+                        [](PyTorchTcpStore& store) { store.queue_length("n"); },
+                        [](PyTorchTcpStore& store) { store.queue_pop("n"); },
+                        [](PyTorchTcpStore& store) { store.set_when_gone("n"); },
+                        [](PyTorchTcpStore& store) { store.barrier("n", 1); }};
   TcpStoreServer server({"127.0.0.1", 0, "secret"});
   TcpStore(options_for(server, 10s, "secret")).set("text", "no number");
   for (const auto& call : calls) {
-    TcpStore store(options_for(server, 10s, "secret"));
+    PyTorchTcpStore store(options_for(server, 10s, "secret"));
     EXPECT_THROW(store.add("text", 1), Error);  // a call with a reply
     testing::expect_parts(testing::error_of([&] { call(store); }), {"lost earlier", "the key holds no number"});
-    TcpStore other(options_for(server, 10s, "secret"));
+    PyTorchTcpStore other(options_for(server, 10s, "secret"));
     for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // without one
     testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: a value too long"});
   }
@@ -413,7 +413,7 @@ TEST(TcpStoreAbuse, AServerWhoseReplyHasNoEnd) {
   const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
   const auto many_keys = u64(INT64_MAX);
   EndlessServer server(greeting + many_keys, text(std::string(8 << 10, '-')));
-  TcpStore client(server.options());
+  PyTorchTcpStore client(server.options());
   testing::expect_parts(testing::error_of([&] { client.keys(); }), {"keys: ", "a reply of more than 1073741824 bytes"});
 }
 
@@ -421,7 +421,7 @@ TEST(TcpStoreAbuse, AServerWhoseKeyIsTooLong) {
   const auto pid = static_cast<std::uint32_t>(getpid());
   const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
   EndlessServer server(greeting + u64(1), text(std::string((8 << 10) + 1, '-')));
-  TcpStore client(server.options());
+  PyTorchTcpStore client(server.options());
   testing::expect_parts(testing::error_of([&] { client.keys(); }), {"a text of 8193 bytes announced, at most 8192"});
 }
 
