@@ -20,13 +20,19 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   TANDEM_CHECK(path_.has_filename(), "cannot write \"", path_.string(), "\": it names no file");
   TANDEM_CHECK(!std::filesystem::is_directory(path_, error), "cannot write ", path_.string(),
                ": it is a folder; give the name of a file in it");
-  if (std::filesystem::is_symlink(path_, error)) {
-    const auto target = std::filesystem::weakly_canonical(path_, error);
-    TANDEM_CHECK(!error, "cannot write ", path_.string(), ": the symbolic link cannot be followed: ", error.message());
-    path_ = target;
+  // Following a link in this way passes by the kernel's own protection.
+  struct stat there {};
+  struct stat folder {};
+  constexpr int most_links = 40;  // Linux's
+  for (int links = 0; ::lstat(path_.c_str(), &there) == 0 && S_ISLNK(there.st_mode); ++links) {
+    TANDEM_CHECK(links < most_links, "cannot write ", path_.string(), ": its symbolic links lead in a circle");
+    if (::stat(folder_of(path_).c_str(), &folder) != 0) fail("look at its folder", errno);
+    TANDEM_CHECK(may_follow_link(there.st_uid, folder.st_uid, folder.st_mode, ::geteuid()), "cannot write ",
+                 path_.string(), ": it is a symbolic link of another user (uid ", there.st_uid,
+                 ") in a folder to which everyone may write; remove the link, or give a path in your own folder");
+    path_ = folder_of(path_) / std::filesystem::read_symlink(path_);
   }
   // A name that is too long is an error now, not after all has been written.
-  struct stat there {};
   const bool exists = ::lstat(path_.c_str(), &there) == 0;
   if (!exists && errno == ENAMETOOLONG) fail("look at it", errno);
   // Renaming a file to the name of a device would take the device from all programs.

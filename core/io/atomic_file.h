@@ -17,8 +17,9 @@ namespace tandem {
 // several threads at once; any number of writers may write the same path, the last commit() wins.
 class AtomicFile : NoCopy {
  public:
-  // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one. Error where it is
-  // a device, a pipe or a socket, which no file should replace.
+  // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one. Error where that
+  // link is another user's in a folder such as /tmp (may_follow_link), and where `path` is a device, a pipe or a
+  // socket, which no file should replace.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
 

@@ -22,6 +22,11 @@ int synchronise_folder(const fs::path& folder) {
   return error_number == EINVAL || error_number == ENOTSUP ? 0 : error_number;
 }
 
+bool may_follow_link(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user) {
+  constexpr mode_t shared = S_ISVTX | S_IWOTH;
+  return owner == user || owner == folder_owner || (folder_mode & shared) != shared;
+}
+
 void create_folder(const fs::path& folder, const std::string& purpose) {
   const auto require = [&](int error_number) {
     TANDEM_CHECK(error_number == 0, "can't create the folder ", folder.string(), ' ', purpose, ": ",

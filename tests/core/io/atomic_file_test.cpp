@@ -1,4 +1,5 @@
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -101,6 +102,44 @@ TEST(AtomicFile, FollowsASymbolicLink) {
   write_atomically(folder / "link", "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(read_bytes(folder / "target"), "new");
+}
+
+TEST(AtomicFile, FollowsLinksOneAfterAnother) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "below");
+  std::filesystem::create_symlink("below/second", folder / "first");
+  std::filesystem::create_symlink("../target", folder / "below" / "second");
+  write_atomically(folder / "first", "new");
+  EXPECT_EQ(read_bytes(folder / "target"), "new");
+  std::filesystem::create_symlink("circle", folder / "circle");
+  EXPECT_ERROR(AtomicFile(folder / "circle"), "its symbolic links lead in a circle");
+}
+
+// In /tmp, another user could lead a job with a link to a file of the job's user.
+TEST(AtomicFile, FollowsNoLinkOfAnotherUserInAStickyFolder) {
+  constexpr uid_t me = 1000, other = 1001, root = 0;
+  constexpr mode_t sticky = 01777;
+  EXPECT_FALSE(may_follow_link(other, root, sticky, me));
+  EXPECT_FALSE(may_follow_link(other, root, sticky, root));
+  EXPECT_FALSE(may_follow_link(root, me, sticky, me));
+  EXPECT_TRUE(may_follow_link(me, root, sticky, me));
+  EXPECT_TRUE(may_follow_link(root, root, sticky, me));
+  EXPECT_TRUE(may_follow_link(other, root, 01775, me));
+  EXPECT_TRUE(may_follow_link(other, root, 0777, me));
+  if (::geteuid() != root) GTEST_SKIP() << "NOT RUN: only root can make a link of another user";
+
+  TemporaryFolder folder;
+  write_bytes(folder / "mine", "old");
+  std::filesystem::create_directory(folder / "sticky");
+  ASSERT_EQ(::chmod((folder / "sticky").c_str(), sticky), 0);
+  std::filesystem::create_symlink(folder / "mine", folder / "sticky" / "theirs");
+  std::filesystem::create_symlink("sticky/theirs", folder / "to_theirs");
+  write_atomically(folder / "sticky" / "theirs", "new");
+  if (::lchown((folder / "sticky" / "theirs").c_str(), other, other) != 0) GTEST_SKIP() << "NOT RUN: no other users";
+  for (const char* name : {"sticky/theirs", "to_theirs"})
+    EXPECT_ERROR(AtomicFile(folder / name), (folder / "sticky" / "theirs").string(),
+                 "it is a symbolic link of another user (uid 1001)", "give a path in your own folder");
+  EXPECT_EQ(read_bytes(folder / "mine"), "new");
 }
 
 TEST(AtomicFile, ObeysTheUmask) {
