@@ -5,6 +5,7 @@
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/lock_file.h>
 #include <tandem/core/io/temporary_file.h>
 
 #include <archive.h>
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -119,28 +121,42 @@ void write_entry(::archive* reader, archive_entry* entry, const fs::path& archiv
   bytes_left -= size;
 }
 
-// While a Turn lives, no other process unpacks the same archive. On a file system without locks nothing prevents it.
+// While a Turn lives, no other process unpacks the same archive into the folder. On a file system without locks nothing
+// prevents it.
 class Turn {
  public:
-  explicit Turn(const fs::path& archive) : file_(::open(archive.c_str(), O_RDONLY | O_CLOEXEC)) {
-    TANDEM_CHECK(file_ >= 0, "cannot read the archive ", archive.string(), ": ", reason_for(errno));
+  Turn(const fs::path& archive, const fs::path& folder) : path_(folder / (archive.filename().string() + ".lock")) {
     constexpr std::chrono::minutes patience{30};
     const auto deadline = RunningTime::now() + patience;
-    while (::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-      if (RunningTime::now() > deadline) {
-        ::close(file_);
-        detail::fail("another process has been unpacking ", archive.string(), " for ", patience.count(),
-                     " minutes; end that process and try again");
-      }
+    while (!take(archive)) {
+      TANDEM_CHECK(RunningTime::now() < deadline, lock_holder(path_), " has been unpacking ", archive.string(), " for ",
+                   patience.count(), " minutes; end that process, or remove ", path_.string(), ", and try again");
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
-  ~Turn() { ::close(file_); }
+  ~Turn() {
+    ::unlink(path_.c_str());
+    ::close(file_);
+  }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
-  int file_;
+  fs::path path_;
+  int file_ = -1;
+
+  bool take(const fs::path& archive) {
+    file_ = open_lock_file(path_);
+    if (file_ < 0) fail_to_write(archive, path_, errno);
+    const bool is_held = ::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR);
+    // The process before removes the file at the end of its turn.
+    struct stat opened {};
+    struct stat named {};
+    if (!is_held && ::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino)
+      return true;
+    ::close(file_);
+    return false;
+  }
 };
 
 // While a NamesInUtf8 lives, libarchive gives this thread all names in UTF-8. In the locale in which programs start, it
@@ -191,7 +207,10 @@ bool is_half_unpacked(const fs::path& archive, const fs::path& folder) {
 
 void extract_archive(const fs::path& archive, const fs::path& folder, const std::function<bool()>& is_done,
                      const ArchiveLimits& limits) {
-  const Turn turn(archive);
+  TANDEM_CHECK(::access(archive.c_str(), R_OK) == 0, "cannot read the archive ", archive.string(), ": ",
+               reason_for(errno));
+  create_folder(folder, for_entries_of(archive));
+  const Turn turn(archive, folder);
   if (is_done && is_done()) return;
   const NamesInUtf8 names;
   const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(), archive_read_free);
@@ -205,7 +224,6 @@ void extract_archive(const fs::path& archive, const fs::path& folder, const std:
   TANDEM_CHECK(archive_read_open_filename(reader.get(), archive.c_str(), block) == ARCHIVE_OK,
                "cannot read the archive ", archive.string(), ": ", archive_error_string(reader.get()),
                "; it must be a tar, a tar.gz or a zip");
-  create_folder(folder, for_entries_of(archive));
   // The mark is on the disk before the first file, and all files are before the mark is removed.
   const fs::path mark = mark_of(archive, folder);
   AtomicFile(mark).commit();

@@ -4,6 +4,7 @@
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/lock_file.h>
 #include <tandem/core/io/temporary_file.h>
 
 #include <curl/curl.h>
@@ -44,8 +45,8 @@ class PartFile {
     while (!open_alone(options)) {
       if (!has_said && options.report) options.report(path_.string() + ": another process is downloading it, waiting");
       has_said = true;
-      TANDEM_CHECK(RunningTime::now() < deadline, "download: another process has held ", path_.string(), " for ",
-                   options.lock_timeout.count(), " s; end that process and try again");
+      TANDEM_CHECK(RunningTime::now() < deadline, "download: ", lock_holder(path_), " has held ", path_.string(),
+                   " for ", options.lock_timeout.count(), " s; end that process, or remove the file, and try again");
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
@@ -86,6 +87,7 @@ class PartFile {
     }
   }
   void become(const fs::path& destination) {
+    take_usual_mode();
     TANDEM_CHECK(::fsync(file_) == 0, "download: cannot write ", path_.string(), " to the disk: ", reason_for(errno));
     rename_durably(path_, destination);
     path_.clear();
@@ -97,9 +99,20 @@ class PartFile {
   int file_ = -1;
 
   void open() {
-    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    file_ = open_lock_file(path_, O_APPEND);
     TANDEM_CHECK(file_ >= 0, "download: cannot create ", path_.string(), ": ", reason_for(errno),
                  "; choose a folder that you may write to");
+  }
+
+  // Others may open the file from now on, as far as they may open any new file here.
+  void take_usual_mode() {
+    fs::path usual;
+    const int other = create_temporary(folder_of(path_), usual);
+    struct stat status {};
+    if (other >= 0 && ::fstat(other, &status) == 0) ::fchmod(file_, status.st_mode & 0777);
+    if (other < 0) return;
+    ::close(other);
+    ::unlink(usual.c_str());
   }
 
   // Returns whether only this process writes to the file from now on.

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/write_all.h>
+#include <tandem/core/io/lock_file.h>
 #include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/store/file_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
@@ -115,8 +116,8 @@ void FileStore::lock(int operation, Deadline deadline) const {
   for (Pause pause; flock(file_.get(), operation | LOCK_NB) != 0; pause.sleep(deadline)) {
     TANDEM_CHECK(errno == EWOULDBLOCK || errno == EINTR, "store: cannot lock the file ", options_.path, ": ",
                  std::strerror(errno), " (a file system without locks? choose another folder)");
-    TANDEM_CHECK(RunningTime::now() < deadline, "store: another process keeps the file ", options_.path,
-                 " locked: it may be stopped");
+    TANDEM_CHECK(RunningTime::now() < deadline, "store: ", lock_holder(options_.path), " keeps the file ",
+                 options_.path, " locked: it may be stopped");
   }
 }
 

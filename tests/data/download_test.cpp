@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -324,9 +325,34 @@ TEST(Download, GivesUpWaitingForAnotherProcess) {
   const int other = ::open((folder / "file.part").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_GE(other, 0);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick), "another process has held",
+  EXPECT_ERROR(download({"http://127.0.0.1:9/"}, folder / "file", md5, quick),
+               "process " + std::to_string(::getpid()) + " (test_data) of user ", " has held",
                (folder / "file.part").string(), "1 s");
+  // A complete file needs no lock.
+  write_bytes(folder / "file", content);
+  download({"http://127.0.0.1:9/"}, folder / "file", md5, quick);
   ::close(other);
+}
+
+// Who may read a file can lock it for ever.
+TEST(Download, OthersCanOpenOnlyTheWholeFile) {
+  TemporaryFolder folder;
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  const auto mode_of = [&](const char* name) {
+    struct stat status {};
+    return ::stat((folder / name).c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
+  };
+  mode_t meanwhile = 0;
+  HttpServer server([&](auto&) {
+    meanwhile = mode_of("file.part");
+    return HttpServer::answer("200 OK", content);
+  });
+  const mode_t before = ::umask(027);
+  download({server.url()}, folder / "file", md5, quick);
+  ::umask(before);
+  EXPECT_EQ(meanwhile, 0600u);
+  EXPECT_EQ(mode_of("file"), 0640u);
+  EXPECT_EQ(folder.names(), Names{"file"});
 }
 
 // Calls `action` as if no file system had locks.

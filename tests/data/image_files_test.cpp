@@ -7,12 +7,16 @@
 #include <tandem/data/images/image.h>
 #include <tandem/data/images/image_file.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -254,6 +258,21 @@ TEST(Archive, IsUnpackedByOneOfSeveralAtATime) {
     }));
   for (auto& one : all) one.get();
   EXPECT_EQ(unpacked, 1);
+}
+
+// Everyone may read the archive, and so lock it.
+TEST(Archive, ALockOfTheArchiveHoldsNobodyUp) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "in");
+  write_bytes(folder / "in/a", "small");
+  make_archive(folder, "x.tar", "");
+  const int other = ::open((folder / "x.tar").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  const auto done = std::async(std::launch::async, [&] { extract_archive(folder / "x.tar", folder / "out"); });
+  EXPECT_EQ(done.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  ::close(other);
+  done.wait();
+  EXPECT_EQ(names_in(folder / "out"), Names{"a"});
 }
 
 TEST(Archive, RefusesWhatLeadsOutOfTheFolder) {

@@ -3,6 +3,7 @@
 #include <tandem/core/base/write_all.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
+#include <tandem/core/io/lock_file.h>
 #include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/system/host_identity.h>
@@ -77,6 +78,16 @@ bool is_left_behind(const fs::path& path) {
   return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
+// Where the file is of another user: whose it is, and the way out.
+std::string of_another_user(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || status.st_uid == ::geteuid()) return "";
+  return fmt::format(
+      ". The file belongs to the user {}: wait for the end of that user's job, or, if it is gone, remove "
+      "the file",
+      status.st_uid);
+}
+
 }  // namespace
 
 LockOwner LockOwner::this_process() {
@@ -142,10 +153,13 @@ CheckpointLock::~CheckpointLock() {
 
 void CheckpointLock::take_with_flock() {
   while (true) {
-    file_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
-    if (!file_.is_open() && errno == EACCES && is_left_behind(path_) && ::unlink(path_.c_str()) == 0) continue;
-    TANDEM_CHECK(file_.is_open(), "can't lock the folder of checkpoints with ", path_.string(), ": ",
-                 explain_file_error(errno));
+    file_ = FileDescriptor(open_lock_file(path_));
+    if (!file_.is_open()) {
+      const int error_number = errno;
+      if (error_number == EACCES && is_left_behind(path_) && ::unlink(path_.c_str()) == 0) continue;
+      detail::fail("can't lock the folder of checkpoints with ", path_.string(), ": ", explain_file_error(error_number),
+                   of_another_user(path_));
+    }
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
       // Its holder may have removed the file between open and flock.
       if (!is_at(path_, file_.get())) continue;
@@ -192,9 +206,13 @@ void CheckpointLock::take_by_age() {
 void CheckpointLock::refuse_or_take_over(const std::string& found) {
   const auto other = LockOwner::parse(found);
   if (other && owner_.restarts_run_of(*other)) return;
-  detail::fail(
-      "another job writes checkpoints into ", folder_.string(), ": ", other ? other->name() : "an unknown process",
-      ". Wait until it ends, or give another --checkpoint folder. If that job is gone, remove ", path_.string());
+  // Another process than the one that wrote the file may hold the lock.
+  const bool is_held = file_.is_open();
+  detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
+               other ? other->name() : "a process that has not said its name",
+               is_held ? ". The lock is held by " + lock_holder(path_) : "",
+               ". Wait for its end, or give another --checkpoint folder. If that job is gone",
+               is_held ? ", or the holder of the lock is not that job" : "", ", remove ", path_.string());
 }
 
 void CheckpointLock::check() const {

@@ -34,8 +34,9 @@ struct LockOwner {
 };
 
 // Holds the file FOLDER/checkpoint.lock, with flock(2), from construction to destruction. The kernel ends such a lock
-// with its process. The file says who holds it, as JSON. Some file systems have no flock. There the file alone is the
-// lock: a thread renews its time every 10 s, and who finds it unchanged for 60 s takes it over.
+// with its process. Other users can't open the file (open_lock_file). It says who holds it, as JSON. Some file systems
+// have no flock. There the file alone is the lock: a thread renews its time every 10 s, and who finds it unchanged for
+// 60 s takes it over.
 //
 // A run that its launcher has started again takes the lock from its earlier processes at once: they may be stuck, or on
 // a host that is gone.

@@ -2,9 +2,12 @@
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,6 +76,57 @@ TEST(CheckpointLock, AFileThatNobodyHoldsIsNoLock) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   EXPECT_TRUE(folder.names().empty());
+}
+
+// Who may only read a file can lock it, and so keep a job from its folder for ever.
+TEST(CheckpointLock, IsNotForOtherUsersToOpen) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+  const auto file = folder / "checkpoint.lock";
+  const mode_t before = umask(0);
+  const CheckpointLock lock(folder.path());
+  umask(before);
+  struct stat status {};
+  ASSERT_EQ(stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+// The file says who wrote it. Another process may hold its lock.
+TEST(CheckpointLock, NamesTheProcessThatReallyHoldsIt) {
+  const TemporaryFolder folder;
+  const auto file = folder / "checkpoint.lock";
+  LockOwner writer = LockOwner::this_process();
+  writer.pid = 11;
+  write_bytes(file, writer.text());
+  const int other = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(other, LOCK_SH), 0);
+  EXPECT_ERROR(CheckpointLock(folder.path()), "process 11 on host ",
+               ". The lock is held by process " + std::to_string(getpid()) + " (test_distribute) of user ",
+               "or the holder of the lock is not that job, remove " + file.string());
+  std::filesystem::remove(file);
+  CheckpointLock(folder.path()).check();
+  close(other);
+}
+
+// A job of root has left the file in another user's folder.
+TEST(CheckpointLock, AFileOfAnotherUserIsNamedWithTheWayOut) {
+  if (geteuid() != 0) GTEST_SKIP() << "NOT RUN: only root can act as another user";
+  const TemporaryFolder folder;
+  write_bytes(folder / "checkpoint.lock", "{}");
+  ASSERT_EQ(chmod((folder / "checkpoint.lock").c_str(), 0600), 0);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  std::string error;
+  std::thread([&] {
+    constexpr uid_t nobody = 65534;
+    syscall(SYS_setresuid, -1, nobody, -1);  // of this thread alone
+    try {
+      const CheckpointLock lock(folder.path());
+    } catch (const Error& found) {
+      error = found.what();
+    }
+  }).join();
+  testing::expect_parts(error, {"can't lock the folder of checkpoints with ", "Permission denied",
+                                "The file belongs to the user 0", "remove the file"});
 }
 
 TEST(LockOwner, ATextOfAnotherProgramIsNoOwner) {
