@@ -4,6 +4,7 @@
 #include <tandem/distributed/system/signal_name.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -23,6 +24,10 @@ Coordinator::Coordinator(const LaunchOptions& options, Time now) : options_(opti
 
 bool Coordinator::is_there(const NodeStatus& node) const {
   return node.state != State::left && node.silence <= options_.silence_allowed;
+}
+
+bool Coordinator::is_refused(const NodeStatus& node) const {
+  return std::ranges::count(assignment_.refused, node.id) > 0;
 }
 
 const NodeStatus& Coordinator::node(int id) const {
@@ -50,7 +55,7 @@ void Coordinator::gather(Time now) {
     if (node.serves_store && node.state == State::left)
       return assignment_.fail(name_of(node) + " served the store and has left",
                               node.stopped_by ? 128 + node.stopped_by : 1);
-    if (!is_there(node) || node.state != State::waiting) continue;
+    if (!is_there(node) || node.state != State::waiting || is_refused(node)) continue;
     if (node.max_nodes != options_.max_nodes)
       return assignment_.fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) +
                                   ", others with " + std::to_string(options_.max_nodes),
@@ -98,7 +103,7 @@ void Coordinator::start(std::vector<NodeStatus> nodes) {
   if (nodes.size() > static_cast<std::size_t>(options_.max_nodes))
     nodes.resize(static_cast<std::size_t>(options_.max_nodes));
   assignment_.action = Action::run;
-  assignment_.nodes.clear();
+  before_ = std::exchange(assignment_.nodes, {});
   assignment_.failures.clear();
   assignment_.ended_early.clear();
   assignment_.reason.clear();
@@ -150,12 +155,24 @@ void Coordinator::watch() {
     assignment_.action = Action::done;
   } else if (!options_.node_rank && assignment_.nodes.size() < static_cast<std::size_t>(options_.max_nodes)) {
     for (const auto& node : nodes_) {
-      if (!is_there(node) || node.state != State::waiting || assignment_.node_of(node.id) >= 0) continue;
+      if (!is_there(node) || node.state != State::waiting || assignment_.node_of(node.id) >= 0 || is_refused(node))
+        continue;
       assignment_.action = Action::stop;
       makes_room_ = true;
       newcomer_ = name_of(node) + " has joined";
     }
   }
+}
+
+const NodeStatus* Coordinator::wrong_newcomer() const {
+  if (before_.empty() || assignment_.failures.empty() || assignment_.failures.front().exit_code() != usage_exit_code)
+    return nullptr;
+  const int rank = assignment_.failures.front().rank;
+  for (const auto& ranks : assignment_.nodes) {
+    const bool is_new = std::ranges::find(before_, ranks.id, &JobAssignment::NodeRanks::id) == before_.end();
+    if (is_new && rank >= ranks.first_rank && rank < ranks.first_rank + ranks.processes) return &node(ranks.id);
+  }
+  return nullptr;
 }
 
 void Coordinator::conclude(Time now) {
@@ -177,6 +194,12 @@ void Coordinator::conclude(Time now) {
   assignment_.ended_early = std::move(ended_early);
   if (makes_room_ && assignment_.failures.empty() && trouble_.empty()) {
     assignment_.reason = newcomer_;
+    assignment_.gather_again();
+  } else if (const auto* wrong = wrong_newcomer(); wrong && trouble_.empty()) {
+    assignment_.refused.push_back(wrong->id);
+    assignment_.reason = name_of(*wrong) +
+                         " joined with a wrong command line, for which exit code 2 stands: the others go on without it";
+    --nodes_before_;
     assignment_.gather_again();
   } else {
     assignment_.restart_or_fail(options_.max_restarts, trouble_, trouble_code_, can_go_on);

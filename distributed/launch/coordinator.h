@@ -40,8 +40,12 @@ class Coordinator {
   // While the action is stop: waits until all nodes have ended, sorts their failures, then restarts or fails the job.
   void conclude(Time now);
   void start(std::vector<NodeStatus> nodes);
+  // The node of the first failure, if its ranks do not take their arguments and it was not there in the generation
+  // before, which ran without it. Null otherwise.
+  const NodeStatus* wrong_newcomer() const;
   // Whether the node can be expected to answer: it has not left, and has published within options.silence_allowed.
   bool is_there(const NodeStatus& node) const;
+  bool is_refused(const NodeStatus& node) const;
   const NodeStatus& node(int id) const;
 
   const LaunchOptions options_;
@@ -49,11 +53,12 @@ class Coordinator {
   std::vector<NodeStatus> nodes_;
   Time gathering_since_;
   std::optional<Time> last_call_ends_;  // set while at least min_nodes wait: when the generation starts at the latest
-  std::size_t nodes_before_ = 0;        // how many nodes the last generation had; 0: no last one
-  bool makes_room_ = false;             // the generation is stopping because a node has joined
-  std::string newcomer_;                // that node, as a sentence
-  std::string trouble_;                 // which node of this generation left or fell silent; empty: none did
-  int trouble_code_ = 1;                // the exit code for that
+  std::vector<JobAssignment::NodeRanks> before_;  // the nodes of the generation before
+  std::size_t nodes_before_ = 0;                  // how many nodes the last generation had; 0: there was none
+  bool makes_room_ = false;                       // the generation is stopping because a node has joined
+  std::string newcomer_;                          // that node, as a sentence
+  std::string trouble_;                           // which node of this generation left or fell silent; empty: none did
+  int trouble_code_ = 1;                          // the exit code for that
 };
 
 }  // namespace tandem::distributed

@@ -14,8 +14,6 @@ void JobAssignment::fail(const std::string& why, int code) {
 }
 
 void JobAssignment::restart_or_fail(int max_restarts, const std::string& trouble, int trouble_code, bool can_restart) {
-  // Of Tandem's programs, Python's argparse and most others, for arguments that they do not take.
-  constexpr int usage_exit_code = 2;
   reason = trouble;
   const bool may_restart = restarts < max_restarts;
   if (may_restart && !failures.empty() && failures.front().exit_code() == usage_exit_code)

@@ -39,6 +39,9 @@ struct NodeStatus {
   std::chrono::milliseconds silence{0};
 };
 
+// Of Tandem's programs, Python's argparse and most others, for arguments that they do not take.
+constexpr int usage_exit_code = 2;
+
 // What all nodes are to do next, and who belongs to the generation.
 struct JobAssignment {
   enum class Action { gather, run, stop, done, failed };
@@ -60,6 +63,7 @@ struct JobAssignment {
   // the last generation.
   std::vector<WorkerFailure> failures;
   std::vector<int> ended_early;  // ranks that exited with 0 while others still worked
+  std::vector<int> refused;      // the ids of nodes with a wrong command line, without which the job goes on
   std::string reason;            // why a generation ended or the job failed, if no rank was the reason
   int exit_code = 0;
 

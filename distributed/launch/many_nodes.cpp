@@ -210,7 +210,12 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   const bool is_alone = !server_ || decide();
   if (store_->check({"assignment"})) {
     auto text = store_->get("assignment");
-    if (text != assignment_text_) publish(decode_assignment(text));
+    if (text != assignment_text_) {
+      auto assignment = decode_assignment(text);
+      if (std::ranges::count(assignment.refused, id_) > 0)
+        assignment.fail("the job goes on without this node", usage_exit_code);
+      publish(assignment);
+    }
     assignment_text_ = std::move(text);
   }
   if (status.state != State::left || !is_alone) return;

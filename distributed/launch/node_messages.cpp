@@ -164,6 +164,7 @@ std::string encode(const JobAssignment& p) {
                   {"nodes", nodes},
                   {"failures", to_json(p.failures)},
                   {"ended_early", p.ended_early},
+                  {"refused", p.refused},
                   {"reason", p.reason},
                   {"exit_code", p.exit_code}});
 }
@@ -182,6 +183,7 @@ JobAssignment decode_assignment(const std::string& text) {
     }
     p.failures = failures_from(value.at("failures"));
     p.ended_early = ranks_from(value.at("ended_early"));
+    for (const auto& id : value.at("refused")) p.refused.push_back(whole(id));
     p.reason = value.at("reason");
     p.exit_code = whole(value.at("exit_code"), 0, last_exit_code);
     return p;

@@ -137,19 +137,20 @@ void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
     }
     const std::lock_guard lock(mutex_);
     const Seconds now_running = Clock::now() - last_step_, running = std::max<Seconds>(longest_step_, now_running);
-    // Such a step does not end: the other ranks may be gone.
-    const bool is_stuck = longest_step_ > Seconds(0) && now_running > 10 * longest_step_ + Seconds(1);
+    // A step that has taken much longer than all before it may never end: the other ranks may be gone.
+    std::string what = fmt::format("a step takes {:.0f} s: --grace {:.0f} would have sufficed",
+                                   std::ceil(running.count()), std::ceil(2 * running.count()) + 1);
+    if (longest_step_ == Seconds(0))
+      what = fmt::format("no step has ended yet, for {:.0f} s: do the other ranks still run?", now_running.count());
+    else if (now_running > 10 * longest_step_ + Seconds(1))
+      what = fmt::format(
+          "this step has not ended for {:.0f} s, the longest before took {:.2g} s: do the other ranks still run?",
+          now_running.count(), longest_step_.count());
     std::cerr << start_of_line(STDERR_FILENO)
               << fmt::format(
-                     "no checkpoint could be written within the launcher's grace time of {:.3g} s after {}: {}, and ",
+                     "no checkpoint could be written within the launcher's grace time of {:.3g} s after {}: {}, and {}",
                      grace.count(), signal_name(received),
-                     checkpoint_.empty() ? "there is none yet" : "the last one is " + checkpoint_)
-              << (is_stuck
-                      ? fmt::format("this step has not ended for {:.0f} s, the longest before took {:.2g} s: do the "
-                                    "other ranks still run?",
-                                    now_running.count(), longest_step_.count())
-                      : fmt::format("a step takes {:.0f} s: --grace {:.0f} would have sufficed",
-                                    std::ceil(running.count()), std::ceil(2 * running.count()) + 1))
+                     checkpoint_.empty() ? "there is none yet" : "the last one is " + checkpoint_, what)
               << std::endl;
     _exit(128 + received);
   }

@@ -290,6 +290,41 @@ TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
   EXPECT_EQ(decide().nodes.size(), 2u);
 }
 
+// The job ran without that node, and was healthy.
+TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
+  make_elastic(1, 3);
+  add();
+  decide();
+  decide(10s);
+  all(State::running);
+  add();
+  all(State::ended);
+  all(State::waiting);
+  ASSERT_EQ(decide(10s).nodes.size(), 2u);
+  all(State::running);
+  fail(nodes_[1], 2, 2);
+  ASSERT_EQ(decide().action, Action::stop);
+  all(State::ended);
+  ASSERT_EQ(decide().action, Action::gather);
+  EXPECT_EQ(decide().refused, std::vector{1});
+  expect_parts(decide().reason, {"host1", "exit code 2", "the others go on without it"});
+  // It would never be taken in again, whether its launcher leaves or not.
+  all(State::waiting);
+  nodes_[1].state = State::left;
+  ASSERT_EQ(decide().action, Action::run);
+  EXPECT_EQ(decide().restarts, 0);
+  ASSERT_EQ(decide().nodes.size(), 1u);
+  all(State::running);
+  nodes_[1].state = State::waiting;
+  EXPECT_EQ(decide().action, Action::run);
+  // When its other nodes have a wrong command line too, the job ends.
+  fail(nodes_[0], 0, 2);
+  ASSERT_EQ(decide().action, Action::stop);
+  all(State::ended);
+  EXPECT_EQ(decide().action, Action::failed);
+  EXPECT_EQ(decide().exit_code, 2);
+}
+
 TEST_F(CoordinatorTest, AStoppedNodeEndsTheJobWithItsSignal) {
   add();
   add();
@@ -351,8 +386,10 @@ TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   assignment.action = Action::stop;
   assignment.generation = 2;
   assignment.nodes = {{7, 0, 2, 0, 2}};
+  assignment.refused = {3, 5};
   const auto back = decode_assignment(encode(assignment));
   EXPECT_EQ(back.action, Action::stop);
+  EXPECT_EQ(back.refused, assignment.refused);
   EXPECT_EQ(back.nodes.at(0).id, 7);
   for (const char* nonsense : {"", "{}", "[1]", "{\"action\":\"x\"}"}) {
     EXPECT_THROW(decode_assignment(nonsense), Error) << nonsense;

@@ -215,6 +215,19 @@ TEST_F(SeveralNodes, ANodeThatComesLaterIsTakenIn) {
   expect_parts(first->err(), {"has joined", "all ranks start again"});
 }
 
+TEST_F(SeveralNodes, AWrongCommandLineOfALateNodeEndsThatNodeAlone) {
+  const auto script = "echo x > " + path("up$RANK.$WORLD_SIZE.$TORCHELASTIC_RESTART_COUNT") +
+                      "; if [ $TORCHELASTIC_RESTART_COUNT = 2 ]; then echo done; else exec sleep 60; fi";
+  const auto first = start_dynamic("1:2", script);
+  wait_for("up0.1.0");
+  const auto second = start_dynamic("1:2", "exit 2");
+  EXPECT_EQ(second->finish(20s), 2) << second->err();
+  EXPECT_EQ(first->finish(20s), 0) << first->err();
+  EXPECT_EQ(first->out(), "done\n");
+  expect_parts(first->err(), {"joined with a wrong command line", "the others go on without it"});
+  expect_parts(second->err(), {"the job goes on without this node"});
+}
+
 TEST_F(SeveralNodes, GivesUpWhenTooFewCome) {
   const auto first = start_static(0, "true", {"--rdzv-conf=join_timeout=0.5"});
   EXPECT_EQ(first->finish(10s), 1);
