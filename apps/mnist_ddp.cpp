@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
       return std::pair{data::Mnist(folder, data::Split::train).to(options.device()),
                        data::Mnist(folder, data::Split::test).to(options.device())};
     });
+    check_same_samples(*group, "test images", tests);  // the Trainer checks those of the loader
     data::Loader loader(images, options.loader_options(*group));
     data::ExactSampler test_sampler(tests.size(), group->rank(), group->size());
     data::Loader test_loader(tests, test_sampler, {.batch_size = 500});

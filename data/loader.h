@@ -6,7 +6,6 @@
 #include <tandem/data/sampler.h>
 
 #include <chrono>
-#include <cstddef>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -81,7 +80,9 @@ class Loader {
   // Samples per epoch.
   std::int64_t samples() const;
   std::int64_t batch_size() const { return options_.batch_size; }
-  std::int64_t dataset_size() const { return dataset_.size(); }
+  const Dataset& dataset() const { return dataset_; }
+  // Whether an epoch has only a part of the data set's samples, as that of one rank of several has.
+  bool takes_a_part() const { return sampler_.size() < dataset_.size(); }
 
   // The next epoch leaves out its first `batches` batches, so that a job can continue in the middle of an epoch. The
   // program may have drawn numbers for those batches: `generator` is the state that default_generator() then gets.

@@ -32,13 +32,13 @@ std::vector<std::string> introduction(const TrainingOptions& options, ProcessGro
   const bool are_equal = std::ranges::count(threads, threads[0]) == std::ssize(threads);
   const std::string threads_text =
       are_equal ? counted(omp_get_max_threads(), "thread") : fmt::format("{} threads", fmt::join(threads, ", "));
-  const auto global_batch = std::min(loader.batch_size() * options.accumulate * group.size(), loader.dataset_size());
+  const auto global_batch = std::min(loader.batch_size() * options.accumulate * group.size(), loader.dataset().size());
   return {fmt::format("{}: {} ({}), {}, {}, {} and {} each, batch {}, {} an epoch", options.program(),
                       counted(group.size(), "process", "es"), group.backend(), shown(options.device()),
                       name_of(options.dtype), threads_text, counted(options.workers, "loader worker"),
                       loader.batch_size(), counted(steps_per_epoch, "step")),
           fmt::format("{}: {} parameters, {} {}, global batch {}, lr {:g}", model.class_name(), parameters_of(model),
-                      loader.dataset_size(), options.samples_name, global_batch, fmt::join(lrs, " and "))};
+                      loader.dataset().size(), options.samples_name, global_batch, fmt::join(lrs, " and "))};
 }
 
 }  // namespace tandem::distributed

@@ -7,6 +7,7 @@
 #include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/training/introduction.h>
 #include <tandem/distributed/training/options/given_options.h>
+#include <tandem/distributed/training/same_samples.h>
 #include <tandem/distributed/training/training_job.h>
 
 #include <fmt/format.h>
@@ -64,8 +65,9 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
   loader_ = &loader;
   evaluation_.set(evaluate);
-  if (loader.dataset_size() == 1) ddp().expect_same_samples();
+  if (loader.dataset().size() == 1) ddp().expect_same_samples();
   check_same_on_all_ranks(options_.given(), *group_);
+  check_same_data(loader);
   for (const auto& line :
        introduction(options_, *group_, ddp().model(), loader, progress_->steps_per_epoch(), update_.lrs()))
     log_.note(line);
@@ -75,6 +77,12 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   if (options_.resume) resume();
   update_.begin(*progress_, options_.epochs);
   if (!is_over() && !options_.fast_dev_run) evaluation_.try_out(*progress_);
+}
+
+// Ranks that take parts divide one data set. A rank that visits all of its samples may have a data set of its own.
+void TrainingJob::check_same_data(const data::Loader& loader) {
+  if (group_->sum(loader.takes_a_part(), "ranks that take a part") > 0)
+    check_same_samples(*group_, "training " + options_.samples_name, loader.dataset());
 }
 
 bool TrainingJob::next_epoch() {
@@ -185,6 +193,7 @@ void TrainingJob::finish() {
 
 LrTrial TrainingJob::lr_trial(data::Loader& loader, const LossOf& loss_of) {
   TANDEM_CHECK(!progress_, "Trainer::find_lr: call it before the training");
+  check_same_data(loader);
   return {options_, *group_, ddp(),  update_,
           check_,   job_,    loader, [this, &loss_of](const data::Batch& batch) {
             return loss(batch, loss_of); }};
@@ -286,7 +295,7 @@ TrainingState TrainingJob::describe() const {
   state.world_size = group_->size();
   state.batch_size = loader_->batch_size();
   state.accumulate = options_.accumulate;
-  state.dataset_size = loader_->dataset_size();
+  state.dataset_size = loader_->dataset().size();
   state.options = text_of(options_.given());
   const auto& ranking = evaluation_.ranking();
   state.best_of = ranking.wanted();

@@ -83,6 +83,7 @@ class TrainingJob {
   bool is_over() const { return progress_->position().epoch >= options_.epochs || ends_early(); }
   bool step_is_multiple_of(std::int64_t n) const { return n > 0 && progress_->position().step % n == 0; }
 
+  void check_same_data(const data::Loader& loader);
   void open_outputs();
   void resume();
   bool consider(const std::vector<Metric>& figures);  // see Evaluation

@@ -1,6 +1,7 @@
 // A job that loses a rank and starts again, on one host and on two, ends with the bits of one that was left in peace.
 #include <tandem/distributed/system/socket.h>
 
+#include <data/idx_files.h>
 #include <gtest/gtest.h>
 #include <support/network_namespaces.h>
 #include <support/process.h>
@@ -141,6 +142,46 @@ TEST_F(TwoHosts, TrainAsOneDoes) {
     expect_parts((is_fixed ? first : second).out(), {"Total loss: "});
     expect_parts((is_fixed ? first : second).err(), {"node 0 of 2 starts rank 0 of 2", "2 processes"});
   }
+}
+
+// The namespaces have no network. So a host without MNIST's files has the bundled sample only.
+TEST_F(TwoHosts, TrainOnTheSampleOnlyTogether) {
+  fs::create_directory(folder_ / "empty");
+  const auto program = [&](const std::string& data) {
+    return Words{
+        "env", "XDG_CACHE_HOME=" + path("empty"), "TANDEM_DATA=" + data, TANDEM_PROGRAM_DIR "/mnist_ddp", "--max-steps",
+        "2"};
+  };
+  for (const bool first_has_files : {true, false}) {
+    RunningProcess first(node(0, fixed(0), program(first_has_files ? TANDEM_SOURCE_DIR "/data/sample" : "")));
+    RunningProcess second(node(1, fixed(1), program("")));
+    EXPECT_EQ(first.finish(), first_has_files ? 1 : 0) << first.err();
+    EXPECT_EQ(second.finish(), first_has_files ? 1 : 0) << second.err();
+    if (first_has_files)
+      expect_parts(second.err(), {"the hosts do not have the same MNIST: rank 1 on host ",
+                                  "has only the bundled sample", "rank 0 on host ", "TANDEM_DATA"});
+  }
+}
+
+// Both hosts have the same training images.
+TEST_F(TwoHosts, WithDifferentFilesDoNotTrain) {
+  fs::create_directory(folder_ / "short");
+  const auto copy = [&](const char* name) {
+    fs::copy(fs::path(TANDEM_SOURCE_DIR "/data/sample") / (std::string(name) + ".gz"), folder_ / "short");
+  };
+  copy("train-images-idx3-ubyte");
+  copy("train-labels-idx1-ubyte");
+  testing::write_bytes(folder_ / "short/t10k-images-idx3-ubyte",
+                       testing::idx_bytes({1, 28, 28}, std::string(28 * 28, 'x')));
+  testing::write_bytes(folder_ / "short/t10k-labels-idx1-ubyte", testing::idx_bytes({1}, "\1"));
+  const auto program = [](const std::string& data) {
+    return Words{TANDEM_PROGRAM_DIR "/mnist_ddp", "--max-steps", "2", "--data", data};
+  };
+  RunningProcess first(node(0, fixed(0), program(TANDEM_SOURCE_DIR "/data/sample")));
+  RunningProcess second(node(1, fixed(1), program(path("short"))));
+  EXPECT_EQ(first.finish(), 1) << first.err();
+  EXPECT_EQ(second.finish(), 1) << second.err();
+  expect_parts(second.err(), {"the ranks do not have the same test images: rank ", " has 2000", " has 1"});
 }
 
 TEST_F(TwoHosts, NeedATokenOrLeaveToDoWithout) {

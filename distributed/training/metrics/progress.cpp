@@ -15,7 +15,7 @@ void Progress::go_on(Position position, const Division& before) {
   if (position.batch > 0 && before != division_) {
     const double done = static_cast<double>(position.batch) * static_cast<double>(before.batch_size) *
                         static_cast<double>(before.world_size);
-    const auto all = loader_.dataset_size();
+    const auto all = loader_.dataset().size();
     position.before = done >= static_cast<double>(all - std::min(all, position.before))
                           ? all
                           : position.before + static_cast<std::int64_t>(done);
@@ -24,7 +24,7 @@ void Progress::go_on(Position position, const Division& before) {
   loader_.leave_out(position.before);
   // One sample for each rank would be a batch that batch norms refuse, and the job could not go on.
   if (before != division_ && position.before > 0 && division_.batch_size > 1 && loader_.samples() == 1)
-    loader_.leave_out(position.before = loader_.dataset_size());
+    loader_.leave_out(position.before = loader_.dataset().size());
   position_ = position;
 }
 
@@ -58,7 +58,7 @@ std::int64_t Progress::samples_since(std::int64_t begin) const {
 
 std::int64_t Progress::schedule_step() const {
   const double done_before =
-      static_cast<double>(position_.before) / static_cast<double>(std::max<std::int64_t>(1, loader_.dataset_size()));
+      static_cast<double>(position_.before) / static_cast<double>(std::max<std::int64_t>(1, loader_.dataset().size()));
   const std::int64_t before = std::llround(std::min(1.0, done_before) * static_cast<double>(steps_per_epoch_));
   const std::int64_t now = (position_.batch + division_.accumulate - 1) / division_.accumulate;
   return std::min(position_.epoch, epochs_) * steps_per_epoch_ + std::min(steps_per_epoch_, before + now);

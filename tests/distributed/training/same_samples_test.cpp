@@ -1,3 +1,5 @@
+#include <tandem/core/ops.h>
+#include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/same_samples.h>
 
 #include <gtest/gtest.h>
@@ -5,6 +7,8 @@
 #include <support/temporary_folder.h>
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 
 namespace tandem::distributed {
 namespace {
@@ -42,6 +46,93 @@ TEST(CheckSameSamples, a_difference_ends_all_ranks_and_is_named) {
   expect({"a", "b"}, {"sample 2: none and 'c'."});
   // The same number of samples would divide the data set without a word.
   expect({"a", "b", "x"}, {"sample 2: 'x' and 'c'."});
+}
+
+// A data set of ten inputs each; input i has the mean size i + 1, times `factor`, and the class i % 10.
+std::shared_ptr<data::Dataset> classes(std::int64_t size, float factor = 1, std::int64_t wrong_class_at = -1) {
+  std::vector<float> inputs;
+  std::vector<std::int64_t> targets;
+  for (std::int64_t i = 0; i < size; ++i) {
+    inputs.insert(inputs.end(), 10, static_cast<float>(i + 1) * (i % 2 ? factor : -factor));
+    targets.push_back(i == wrong_class_at ? 99 : i % 10);
+  }
+  return std::make_shared<data::ArrayDataset>(Array::from(inputs, {size, 10}), Array::from(targets, {size}));
+}
+
+// What each of three ranks ends with when rank 1 has another data set than the others.
+Names errors_with(const std::shared_ptr<data::Dataset>& one, const std::shared_ptr<data::Dataset>& others) {
+  const auto results = testing::run_ranks_catching(3, [&](Group group) {
+    manual_seed(static_cast<std::uint64_t>(group->rank()));
+    const auto before = default_generator().state();
+    check_same_samples(*group, "training images", group->rank() == 1 ? *one : *others);
+    EXPECT_EQ(default_generator().state(), before);
+  });
+  Names errors;
+  for (const auto& result : results) errors.push_back(message_of(result));
+  return errors;
+}
+
+const Names none = {"", "", ""};
+
+TEST(CheckSameDataSets, equal_ones_are_fine_in_any_size) {
+  for (const std::int64_t size : {0, 1, 2, 3, 4, 257, 60000})
+    EXPECT_EQ(errors_with(classes(size), classes(size)), none);
+}
+
+TEST(CheckSameDataSets, other_sizes_are_an_error_with_ranks_and_sizes) {
+  for (const auto& error : errors_with(classes(100), classes(600)))
+    testing::expect_parts(error, {"the ranks do not have the same training images: ", "rank 1 on host ", " has 100",
+                                  "ranks 0, 2 on host ", " have 600", "Give all of them the same files"});
+  for (const auto& error : errors_with(classes(0), classes(5))) testing::expect_parts(error, {" has 0", " have 5"});
+}
+
+TEST(CheckSameDataSets, other_samples_in_equal_numbers_are_an_error) {
+  const auto expect = [](const Names& errors, const std::string& part) {
+    for (const auto& error : errors)
+      testing::expect_parts(error,
+                            {"all have 200, but the " + part + " of rank 1 on host ", " differ from those of rank 0"});
+  };
+  expect(errors_with(classes(200, 1.1F), classes(200)), "inputs");
+  for (const std::int64_t at : {0, 1, 100, 199}) expect(errors_with(classes(200, 1, at), classes(200)), "targets");
+}
+
+// Processors and decoders of pictures round differently.
+TEST(CheckSameDataSets, inputs_that_are_rounded_otherwise_are_the_same) {
+  EXPECT_EQ(errors_with(classes(200, 1.001F), classes(200)), none);
+}
+
+// Of random inputs nothing can be said, and those of ranks may differ. Their targets still count.
+class Augmented : public data::SampleDataset {
+ public:
+  Augmented(std::int64_t first_class, bool uses_generator) : class_(first_class), uses_generator_(uses_generator) {}
+  std::int64_t size() const override { return 8; }
+  data::Sample sample(std::int64_t index) const override {
+    data::SampleRandom random(static_cast<std::uint64_t>(class_), index);
+    return {uses_generator_ ? ops::randn({4}) : ops::full({4}, random.uniform(), DType::f32),
+            Array::from(std::vector<std::int64_t>{class_}, {})};
+  }
+
+ private:
+  const std::int64_t class_;
+  const bool uses_generator_;
+};
+
+TEST(CheckSameDataSets, random_inputs_are_not_compared) {
+  const auto expect = [](const Names& errors) {
+    for (const auto& error : errors) testing::expect_parts(error, {"all have 8, but the targets of rank 1"});
+  };
+  for (const bool uses_generator : {false, true})
+    expect(errors_with(std::make_shared<Augmented>(1, uses_generator), std::make_shared<Augmented>(2, uses_generator)));
+}
+
+struct Unreadable : Augmented {
+  Unreadable() : Augmented(0, false) {}
+  data::Sample sample(std::int64_t) const override { detail::fail("damaged"); }
+};
+
+// The training says which sample it is, when it comes to it.
+TEST(CheckSameDataSets, samples_that_cannot_be_read_are_not_compared) {
+  EXPECT_EQ(errors_with(std::make_shared<Unreadable>(), std::make_shared<Augmented>(0, false)), none);
 }
 
 }  // namespace

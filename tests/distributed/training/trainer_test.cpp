@@ -1092,5 +1092,39 @@ TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
   });
 }
 
+// Two hosts may have different files. Their ranks would train together, on parts of different data sets.
+TEST(Trainer, RanksWithPartsOfDifferentDataSetsDoNotTrain) {
+  const testing::Samples some(0, 30);
+  const data::ArrayDataset thirty(some.images, some.labels);
+  const auto errors = [&](bool has_shards, bool finds_lr) {
+    std::vector<std::string> found(2);
+    run_ranks(2, [&](Group group) {
+      Options options;
+      options.samples_name = "images";
+      auto model = network();
+      Trainer trainer(options, group, model);
+      auto optimizer = sgd(model);
+      trainer.use(optimizer);
+      auto loading = options.loader_options(*group);
+      if (!has_shards) loading.shard = {};
+      loading.max_batches = 3;
+      data::Loader loader(group->rank() ? thirty : fifty_samples(), loading);
+      const auto loss = [&](const data::Batch& batch) { return loss_of(model, batch); };
+      found[static_cast<std::size_t>(group->rank())] = error_of([&] {
+        if (finds_lr) trainer.find_lr(loader, loss, {.steps = 10});
+        else trainer.fit(loader, loss);
+      });
+    });
+    return found;
+  };
+  for (const bool finds_lr : {false, true}) {
+    for (const auto& error : errors(true, finds_lr))
+      expect_parts(error, {"the ranks do not have the same training images: rank 0 on host ",
+                           " has 50; rank 1 on host ", " has 30"});
+    // Ranks that visit all of their samples may have data of their own.
+    EXPECT_EQ(errors(false, finds_lr), (std::vector<std::string>{"", ""}));
+  }
+}
+
 }  // namespace
 }  // namespace tandem::distributed
