@@ -7,7 +7,7 @@
 namespace tandem {
 
 // Opens the lock file `path` to read and write, with `flags` besides, and makes it where it is missing. flock needs no
-// permission to write: who may only read a file can hold it for ever. So nobody but the owner can open the file. In a
+// permission to write: who may only read a file can hold it forever. So only the owner can open the file. In a
 // folder to which a group may write, its members can open it too. In one where everyone may remove files, everyone may
 // read it, to find out whether it was left behind. Returns the descriptor, or -1 with errno. Follows no symbolic link.
 int open_lock_file(const std::filesystem::path& path, int flags = 0);

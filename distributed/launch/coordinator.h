@@ -54,7 +54,7 @@ class Coordinator {
   Time gathering_since_;
   std::optional<Time> last_call_ends_;  // set while at least min_nodes wait: when the generation starts at the latest
   std::vector<JobAssignment::NodeRanks> before_;  // the nodes of the generation before
-  std::size_t nodes_before_ = 0;                  // how many nodes the last generation had; 0: there was none
+  std::size_t nodes_before_ = 0;                  // how many nodes the last generation had; 0: no generation before
   bool makes_room_ = false;                       // the generation is stopping because a node has joined
   std::string newcomer_;                          // that node, as a sentence
   std::string trouble_;                           // which node of this generation left or fell silent; empty: none did

@@ -136,7 +136,7 @@ void StoreService::start_wait(ClientId client, std::vector<std::string_view> key
 
 void StoreService::enter_barrier(ClientId client, const std::string& key, std::int64_t world_size) {
   const bool is_last = table_.add(key, 1) >= world_size;
-  const std::string gate = "tandem/barrier" + key;  // the clients wait for this key, and nobody sets it
+  const std::string gate = "tandem/barrier" + key;  // the clients wait for this key, which is never set
   start_wait(client, {gate});
   if (!is_last) return;
   key_arrived(gate);

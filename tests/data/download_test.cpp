@@ -334,7 +334,7 @@ TEST(Download, GivesUpWaitingForAnotherProcess) {
   ::close(other);
 }
 
-// Who may read a file can lock it for ever.
+// Who may read a file can lock it forever.
 TEST(Download, OthersCanOpenOnlyTheWholeFile) {
   TemporaryFolder folder;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);

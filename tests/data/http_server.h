@@ -19,7 +19,7 @@
 
 namespace tandem::testing {
 
-// A TCP port of 127.0.0.1 that nobody listens on, as long as this lives.
+// A TCP port of 127.0.0.1 on which no program listens, as long as this object lives.
 class ClosedPort {
  public:
   ClosedPort() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
