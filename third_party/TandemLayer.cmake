@@ -3,7 +3,7 @@
 # tandem_compile_options(target): the flags that every target of ours gets.
 # tandem_precompile(layer headers...), tandem_precompile(layer REUSE_FROM other): the compiler reads these headers and
 # some of the standard library once for all sources of the layer, or takes what it has read for another one. Each source
-# still names what it uses: the preset mini compiles without this.
+# still names what it uses: .ci/other_compilers builds without this.
 
 function(tandem_compile_options target)
   target_compile_options(${target} PRIVATE

@@ -1,6 +1,6 @@
 // Our store and PyTorch's, each as the other's client.
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/store/tcp_store.h>
+#include <tandem/distributed/store/pytorch_tcp_store.h>
 
 #include <gtest/gtest.h>
 #include <support/process.h>
@@ -89,7 +89,7 @@ ours.get('done')
 TEST(TcpStoreAndPyTorch, EachIsTheOthersClient) {
   TANDEM_NEEDS_TORCH();
   TcpStoreServer server({});
-  TcpStore ours({"127.0.0.1", server.port(), 60s, ""});
+  PyTorchTcpStore ours({"127.0.0.1", server.port(), 60s, ""});
   ours.set("from us", std::string("\0\xff", 2) + "bytes");
   testing::Outcome outcome;
   std::thread python([&] {
@@ -97,7 +97,7 @@ TEST(TcpStoreAndPyTorch, EachIsTheOthersClient) {
         testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", script, std::to_string(server.port())});
   });
   try {
-    TcpStore theirs({"127.0.0.1", std::stoi(ours.get("port")), 30s, ""});
+    PyTorchTcpStore theirs({"127.0.0.1", std::stoi(ours.get("port")), 30s, ""});
     EXPECT_EQ(theirs.get("from python"), "hello");
     theirs.set_when_gone("it does not do that");
     theirs.set("k", "v");
