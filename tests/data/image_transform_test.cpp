@@ -377,8 +377,8 @@ TEST(SegmentationTransform, SaysWhatIsWrong) {
   EXPECT_ERROR(SegmentationTransform::train(40, 10, 1.5, 1), "min_scale 1.5 to max_scale 1", "60 to 40");
   EXPECT_ERROR(SegmentationTransform::train(40, 10, 1, 1e300), "40 to 4e+301", "1 to 16384");
   EXPECT_ERROR(SegmentationTransform::train(40, 10, NAN, 1), "min_scale nan");
-  EXPECT_ERROR(SegmentationTransform::train(40, 0), "crop of 0");
-  EXPECT_ERROR(SegmentationTransform::middle(0), "crop of 0");
+  EXPECT_ERROR(SegmentationTransform::train(40, 0), "the crop is 0, expected at least 1");
+  EXPECT_ERROR(SegmentationTransform::middle(0), "the crop is 0, expected at least 1");
   SampleRandom unused(0, 0, 0);
   EXPECT_ERROR(SegmentationTransform::evaluation(520).draw(1, 1'000'000, unused), "1000000 x 1", "too long");
   const Blocks blocks;

@@ -149,7 +149,8 @@ TEST(Mnist, UnreadableFolderOrFile) {
   fs::permissions(folder / train_labels, fs::perms::none);
   fs::permissions(folder.path(), fs::perms(0755));
   if (is_root) ::setfsuid(65534);
-  EXPECT_ERROR(Mnist(folder.path(), Split::train), train_labels, "Permission denied", "check its permissions");
+  EXPECT_ERROR(Mnist(folder.path(), Split::train), train_labels, "Permission denied",
+               "correct the path or its permissions");
   if (is_root) ::setfsuid(0);
   fs::permissions(folder.path(), fs::perms::none);
   if (is_root) ::setfsuid(65534);
