@@ -157,7 +157,7 @@ class Meeting {
       TANDEM_CHECK(!have_met(), "rank ", rank_, ": all ", size_, " processes of this job have already met at ", place_,
                    ". Either another process has the same RANK as this one, or the job restarts and its new rank 0"
                    " has not come");
-      detail::fail("rank ", rank_, ": rank 0 has not come to ", place_, ": see whether it was started, with the same ",
+      detail::fail("rank ", rank_, ": rank 0 has not arrived at ", place_, ": check whether it was started, with the same ",
                    advice, " (", error.what(), ")");
     }
     store_->delete_key("answer/" + word);

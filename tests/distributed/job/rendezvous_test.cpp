@@ -189,7 +189,7 @@ TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
                            [](const Environment&, Store&) {});
   const auto& said = errors[1].find("two processes") != std::string::npos ? errors[1] : errors[2];
   expect_parts(said, {"two processes say that they are rank 1"});
-  expect_parts(errors[0], {"rank 2 of 3 has not come"});
+  expect_parts(errors[0], {"rank 2 of 3 has not arrived"});
 }
 
 TEST(ConnectStore, ASecondProcessOfARankThatComesLateIsToldThatAllHaveMet) {
@@ -247,7 +247,7 @@ TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
   TcpStoreServer server({});
   rank.master_port = server.port();
   expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),
-               {"rank 1: rank 0 has not come to 127.0.0.1:" + std::to_string(server.port()), "WORLD_SIZE",
+               {"rank 1: rank 0 has not arrived at 127.0.0.1:" + std::to_string(server.port()), "WORLD_SIZE",
                 "TORCHELASTIC_RUN_ID", "--init-method"});
 }
 
