@@ -1,5 +1,5 @@
-// The CPU: Eigen for small linear algebra, oneDNN for convolutions, own loops (vectorised by the compiler, spread over
-// OpenMP threads) for the rest. Every file here implements one family of operations.
+// The CPU: Eigen for small linear algebra, own loops for the rest, which the compiler vectorises and OpenMP's threads
+// share. Annexes add faster products and convolutions. Every file here implements one family of operations.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// Everything that a plan depends on. Unused entries are 0. A batched matrix product of cuBLASLt (core/cuda/cublas.cpp)
-// uses the most, 23: two entries, and seven more for each of three arrays (alignment, three sizes, three strides).
+// Everything that a plan depends on. Unused entries are 0. The choice of a convolution's method
+// (core/cpu/conv/conv2d.cpp) uses the most, 24.
 using PlanKey = std::array<std::int64_t, 24>;
 
 // `most` bounds the memory of the cache when inputs keep coming in new sizes: a full cache forgets the plan that was

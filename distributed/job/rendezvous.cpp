@@ -157,8 +157,8 @@ class Meeting {
       TANDEM_CHECK(!have_met(), "rank ", rank_, ": all ", size_, " processes of this job have already met at ", place_,
                    ". Either another process has the same RANK as this one, or the job restarts and its new rank 0"
                    " has not come");
-      detail::fail("rank ", rank_, ": rank 0 has not arrived at ", place_, ": check whether it was started, with the same ",
-                   advice, " (", error.what(), ")");
+      detail::fail("rank ", rank_, ": rank 0 has not arrived at ", place_,
+                   ": check whether it was started, with the same ", advice, " (", error.what(), ")");
     }
     store_->delete_key("answer/" + word);
     TANDEM_CHECK(!number.starts_with("!"), "rank ", rank_, ": ", number.substr(1));
