@@ -7,10 +7,12 @@ namespace tandem::data {
 ArrayDataset::ArrayDataset(Batch rows) : rows_(std::move(rows)) {
   const Array& inputs = rows_.inputs;
   TANDEM_CHECK(inputs.defined() && inputs.ndim() >= 1, "ArrayDataset: inputs must have a dimension for the samples");
+  for (const Array& array : rows_.more)
+    TANDEM_CHECK(array.defined(),
+                 "ArrayDataset: an array of `more` is undefined: each must have one row for each sample");
   rows_.map([&](const Array& array) {
-    TANDEM_CHECK(array.defined() && array.ndim() >= 1 && array.dim(0) == inputs.dim(0), "ArrayDataset: inputs ",
-                 inputs.shape(), " and the array ", array.shape(),
-                 " (targets, or one of `more`) must have one row for each sample");
+    TANDEM_CHECK(array.ndim() >= 1 && array.dim(0) == inputs.dim(0), "ArrayDataset: inputs ", inputs.shape(),
+                 " and the array ", array.shape(), " (targets, or one of `more`) must have one row for each sample");
     TANDEM_CHECK(array.device() == inputs.device(), "ArrayDataset: inputs are on ", inputs.device(),
                  ", targets or one of `more` on ", array.device());
     return array;

@@ -34,6 +34,11 @@ void place(Array& whole, const Array& part, const std::vector<std::int64_t>& pos
     whole.select(0, positions[i]).copy_from(part.select(0, static_cast<std::int64_t>(i)));
 }
 
+std::string arrays_of(const Batch& batch) {
+  return "inputs, " + std::string(batch.targets.defined() ? "targets" : "no targets") + " and " +
+         std::to_string(batch.more.size()) + " more arrays";
+}
+
 }  // namespace
 
 Subset::Subset(const Dataset& dataset, std::vector<std::int64_t> indices)
@@ -113,12 +118,13 @@ Batch ConcatDataset::get(std::span<const std::int64_t> indices) const {
     if (theirs[d].empty()) continue;
     Batch part = datasets_[d]->get(theirs[d]);
     if (theirs[d].size() == indices.size()) return part;
+    if (!whole.inputs.defined()) whole.more.resize(part.more.size());
+    else
+      TANDEM_CHECK(whole.targets.defined() == part.targets.defined() && whole.more.size() == part.more.size(),
+                   "ConcatDataset: one data set gives batches with ", arrays_of(whole), ", another with ",
+                   arrays_of(part));
     place(whole.inputs, part.inputs, positions[d], count);
     place(whole.targets, part.targets, positions[d], count);
-    TANDEM_CHECK(whole.more.empty() || whole.more.size() == part.more.size(),
-                 "ConcatDataset: one data set gives batches of ", whole.more.size() + 2, " arrays, another of ",
-                 part.more.size() + 2);
-    whole.more.resize(part.more.size());
     for (std::size_t k = 0; k < part.more.size(); ++k) place(whole.more[k], part.more[k], positions[d], count);
   }
   return whole.inputs.defined() ? whole : datasets_.front()->get({});

@@ -19,8 +19,9 @@ struct Batch {
   // f(array) of each array that is defined.
   template <class F>
   Batch map(const F& f) const {
-    Batch result{f(inputs), targets.defined() ? f(targets) : targets};
-    for (const Array& array : more) result.more.push_back(f(array));
+    const auto of = [&](const Array& array) { return array.defined() ? f(array) : array; };
+    Batch result{of(inputs), of(targets)};
+    for (const Array& array : more) result.more.push_back(of(array));
     return result;
   }
   // The same numbers on that device.

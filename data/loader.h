@@ -81,8 +81,7 @@ class Loader {
   std::int64_t samples() const;
   std::int64_t batch_size() const { return options_.batch_size; }
   const Dataset& dataset() const { return dataset_; }
-  // Whether an epoch has only a part of the data set's samples, as that of one rank of several has.
-  bool takes_a_part() const { return sampler_.size() < dataset_.size(); }
+  bool is_shard() const { return sampler_.is_shard(); }  // as Sampler::is_shard()
 
   // The next epoch leaves out its first `batches` batches, so that a job can continue in the middle of an epoch. The
   // program may have drawn numbers for those batches: `generator` is the state that default_generator() then gets.

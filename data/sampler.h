@@ -21,6 +21,8 @@ class Sampler {
   // redistributed over the shards. A job can then continue in the middle of an epoch with a different number of
   // processes. False when the sampler can't.
   virtual bool leave_out(std::int64_t samples) { return samples == 0; }
+  // Whether the ranks of a job divide the samples of one data set among them.
+  virtual bool is_shard() const { return false; }
 };
 
 // Which part of the samples a process takes: it is number `rank` of `world` processes.
@@ -58,6 +60,7 @@ class DistributedSampler : public Sampler {
   // does.
   void set_epoch(std::int64_t epoch) override { epoch_ = epoch; }
   bool leave_out(std::int64_t samples) override;
+  bool is_shard() const override { return options_.world > 1; }
   std::vector<std::int64_t> indices() override;
   std::int64_t size() const override;
 
@@ -72,6 +75,8 @@ class DistributedSampler : public Sampler {
 class SequentialSampler : public DistributedSampler {
  public:
   explicit SequentialSampler(std::int64_t dataset_size) : DistributedSampler(dataset_size, {.shuffle = false}) {}
+  // Every rank may visit all of them.
+  bool leave_out(std::int64_t samples) override { return Sampler::leave_out(samples); }
 };
 
 // Every world-th sample, from `rank` on, in order, no padding: each sample is on exactly one rank, so that
@@ -79,6 +84,7 @@ class SequentialSampler : public DistributedSampler {
 class ExactSampler : public Sampler {
  public:
   ExactSampler(std::int64_t dataset_size, int rank, int world);
+  bool is_shard() const override { return world_ > 1; }
   std::vector<std::int64_t> indices() override;
   std::int64_t size() const override;
 

@@ -30,7 +30,9 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     TANDEM_CHECK(may_follow_link(there.st_uid, folder.st_uid, folder.st_mode, ::geteuid()), "cannot write ",
                  path_.string(), ": it is a symbolic link of another user (uid ", there.st_uid,
                  ") in a folder to which everyone may write; remove the link, or give a path in your own folder");
-    path_ = folder_of(path_) / std::filesystem::read_symlink(path_);
+    const auto target = std::filesystem::read_symlink(path_, error);
+    if (error) fail("follow the symbolic link", error.value());
+    path_ = folder_of(path_) / target;
   }
   // A name that is too long is an error now, not after all has been written.
   const bool exists = ::lstat(path_.c_str(), &there) == 0;

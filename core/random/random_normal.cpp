@@ -91,6 +91,7 @@ void fill(Generator& generator, T* values, std::int64_t n, double mean, double s
     draw(values + n - block, block);
     box_muller(values + n - block);
   }
+  if (mean == 0 && std == 1) return;
   for (std::int64_t i = 0; i < n; ++i) values[i] = std::fma(values[i], static_cast<T>(std), static_cast<T>(mean));
 }
 

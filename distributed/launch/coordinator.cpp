@@ -164,7 +164,12 @@ void Coordinator::watch() {
   }
 }
 
-const NodeStatus* Coordinator::wrong_newcomer() const {
+const NodeStatus* Coordinator::wrong_newcomer(Time now) const {
+  // A program looks at its command line first. So a failure that comes later has another reason, and a supervisor that
+  // starts a wrong launcher again and again must not stop the others without end. Chosen: a minute, and eight nodes.
+  constexpr auto soon = std::chrono::minutes(1);
+  constexpr std::size_t most_refused = 8;
+  if (now - gathering_since_ > soon || assignment_.refused.size() >= most_refused) return nullptr;
   if (before_.empty() || assignment_.failures.empty() || assignment_.failures.front().exit_code() != usage_exit_code)
     return nullptr;
   const int rank = assignment_.failures.front().rank;
@@ -195,7 +200,7 @@ void Coordinator::conclude(Time now) {
   if (makes_room_ && assignment_.failures.empty() && trouble_.empty()) {
     assignment_.reason = newcomer_;
     assignment_.gather_again();
-  } else if (const auto* wrong = wrong_newcomer(); wrong && trouble_.empty()) {
+  } else if (const auto* wrong = wrong_newcomer(now); wrong && trouble_.empty()) {
     assignment_.refused.push_back(wrong->id);
     assignment_.reason = name_of(*wrong) +
                          " joined with a wrong command line, for which exit code 2 stands: the others go on without it";

@@ -79,7 +79,8 @@ std::string list_text(const std::vector<int>& ranks) {
     std::size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
     if (end - i < 3) end = i + 1;
-    runs.push_back(std::to_string(ranks[i]) + (end - i > 1 ? "-" + std::to_string(ranks[end - 1]) : ""));
+    runs.push_back(std::to_string(ranks[i]));
+    if (end - i > 1) runs.back().append("-").append(std::to_string(ranks[end - 1]));
     i = end;
   }
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";

@@ -83,8 +83,8 @@ std::string names_of(std::vector<int> ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t first = 0, last = 0; first < ranks.size(); first = ++last) {
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += (first == 0 ? "" : ", ") + std::to_string(ranks[first]);
-    if (last > first) text += "-" + std::to_string(ranks[last]);
+    text.append(first == 0 ? "" : ", ").append(std::to_string(ranks[first]));
+    if (last > first) text.append("-").append(std::to_string(ranks[last]));
   }
   return text;
 }

@@ -68,7 +68,9 @@ void WorkerStream::read_some() {
   }
   unfinished_.erase(0, begin);
   // A program that never ends its line must not fill the launcher's memory.
-  if (unfinished_.size() > sizeof buffer) take_line(std::exchange(unfinished_, {}));
+  if (unfinished_.size() <= sizeof buffer) return;
+  take_line(unfinished_);
+  unfinished_.clear();
 }
 
 void WorkerStream::take_line(const std::string& line) {

@@ -187,9 +187,11 @@ Tensor DataParallel::mean_loss(const data::Batch& batch, const LossOf& loss_of) 
   for (std::int64_t begin = 0; begin < count; begin += piece)
     weights.push_back(static_cast<float>(std::min(piece, count - begin)) / static_cast<float>(count));
   const Tensor losses = on_pieces(batch.inputs, [&](nn::Module& replica, const Tensor& inputs, std::int64_t begin) {
-    data::Batch part =
-        batch.map([&](const Array& array) { return array.slice(0, begin, begin + inputs.dim(0)).to(inputs.device()); });
-    part.inputs = inputs.value();
+    const auto rows = [&](const Array& array) {
+      return array.slice(0, begin, begin + inputs.dim(0)).to(inputs.device());
+    };
+    data::Batch part{inputs.value(), batch.targets.defined() ? rows(batch.targets) : Array()};
+    for (const Array& array : batch.more) part.more.push_back(rows(array));
     return reshape(loss_of(replica, part), {1});
   });
   const auto used = static_cast<std::int64_t>(weights.size());

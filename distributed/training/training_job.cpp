@@ -81,7 +81,7 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
 
 // Ranks that take parts divide one data set. A rank that visits all of its samples may have a data set of its own.
 void TrainingJob::check_same_data(const data::Loader& loader) {
-  if (group_->sum(loader.takes_a_part(), "ranks that take a part") > 0)
+  if (group_->sum(loader.is_shard(), "ranks that have a shard") > 0)
     check_same_samples(*group_, "training " + options_.samples_name, loader.dataset());
 }
 

@@ -102,7 +102,15 @@ TEST(ArrayDataset, GivesAnyNumberOfArrays) {
   EXPECT_EQ(masked.get(Indices{1}).more[0].to_vector<float>(), (std::vector<float>{1}));
   EXPECT_EQ(ConcatDataset({&masked, &masked}).get(Indices{4, 2, 0}).more.at(0).to_vector<float>(),
             (std::vector<float>{1, 2, 0}));
-  EXPECT_ERROR(ConcatDataset({&masked, &plain}).get(Indices{0, 3}), "batches of 3 arrays, another of 2");
+  EXPECT_ERROR(ConcatDataset({&masked, &plain}).get(Indices{0, 3}), "no targets and 1 more arrays",
+               "and 0 more arrays");
+  EXPECT_ERROR(ConcatDataset({&plain, &masked}).get(Indices{0, 2}), "no targets and 0 more arrays",
+               "and 1 more arrays");
+  const ArrayDataset labelled(counting({2}), counting({2}));
+  EXPECT_ERROR(ConcatDataset({&plain, &labelled}).get(Indices{0, 2}), "with inputs, no targets",
+               "with inputs, targets");
+  EXPECT_ERROR(ConcatDataset({&labelled, &plain}).get(Indices{0, 2}), "with inputs, targets",
+               "with inputs, no targets");
   EXPECT_ERROR(ArrayDataset(counting({4}), {}, {counting({3})}), "one row for each sample");
   EXPECT_ERROR(ArrayDataset(counting({4}), {}, {Array()}), "one row for each sample");
   EXPECT_ERROR(masked.collate(std::vector{masked.sample(0), plain.sample(0)}), "the samples of a batch differ");

@@ -133,6 +133,12 @@ TEST(SequentialSampler, CountsUp) {
   EXPECT_EQ(sampler.size(), 4);
   EXPECT_EQ(sampler.indices(), (Indices{0, 1, 2, 3}));
   EXPECT_EQ(sampler.indices(), (Indices{0, 1, 2, 3}));
+  // Each rank may visit all samples, so a number of samples of all ranks together says nothing.
+  EXPECT_TRUE(sampler.leave_out(0));
+  EXPECT_FALSE(sampler.leave_out(2));
+  EXPECT_FALSE(sampler.is_shard());
+  EXPECT_TRUE(ExactSampler(4, 0, 2).is_shard());
+  EXPECT_FALSE(DistributedSampler(4, {}).is_shard());
 }
 
 TEST(RandomSampler, IsAnotherPermutationEachEpochAndFollowsTheSeed) {

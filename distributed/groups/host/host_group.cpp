@@ -55,7 +55,7 @@ class HostGroup : public ProcessGroup {
       TANDEM_CHECK(r >= 0 && r < size(), "rank ", r, " of a subgroup is not in this group of ", size());
       TANDEM_CHECK(!seen[r]++, "rank ", r, " is named twice in a subgroup");
       if (r == rank()) options.rank = static_cast<int>(i);
-      list += (i == 0 ? "" : ",") + std::to_string(r);
+      list.append(i == 0 ? "" : ",").append(std::to_string(r));
     }
     const std::string key = "subgroup/" + std::to_string(++subgroups_);
     const std::string agreed = store_->compare_set(key, "", list);

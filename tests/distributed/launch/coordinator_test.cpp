@@ -325,6 +325,26 @@ TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   EXPECT_EQ(decide().exit_code, 2);
 }
 
+// A program that has run for minutes knows its command line.
+TEST_F(CoordinatorTest, ANewNodeThatFailsLaterIsNoWrongCommandLine) {
+  make_elastic(1, 3);
+  add();
+  decide();
+  decide(10s);
+  all(State::running);
+  add();
+  all(State::ended);
+  all(State::waiting);
+  ASSERT_EQ(decide(10s).nodes.size(), 2u);
+  all(State::running);
+  decide(2min);
+  fail(nodes_[1], 1, 2);
+  ASSERT_EQ(decide().action, Action::stop);
+  all(State::ended);
+  EXPECT_EQ(decide().action, Action::failed);
+  EXPECT_TRUE(decide().refused.empty());
+}
+
 TEST_F(CoordinatorTest, AStoppedNodeEndsTheJobWithItsSignal) {
   add();
   add();

@@ -1,6 +1,6 @@
 // Clients that a store's server would rather not have: they neither stop it nor make it grow.
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/store/pytorch_tcp_store.h>
+#include <tandem/distributed/store/tcp_store.h>
 
 #include <gtest/gtest.h>
 #include <support/few_threads.h>
@@ -356,73 +356,6 @@ TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
     testing::expect_parts(later, {"check: the connection was lost earlier: ", reason});
     expect_served(bystander);
   }
-}
-
-TEST(TcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
-  using Call = std::function<void(PyTorchTcpStore&)>;
-  const Call calls[] = {[](PyTorchTcpStore& store) { store.add("n", 1); },
-                        [](PyTorchTcpStore& store) { store.key_count(); },
-                        [](PyTorchTcpStore& store) { store.check({"n"}); },
-                        [](PyTorchTcpStore& store) { store.wait({"n"}, 1s); },
-                        [](PyTorchTcpStore& store) { store.get("n"); },
-                        [](PyTorchTcpStore& store) { store.multi_get({"n"}); },
-                        [](PyTorchTcpStore& store) { store.keys(); },
-                        [](PyTorchTcpStore& store) { store.delete_key("n"); },
-                        [](PyTorchTcpStore& store) { store.compare_set("n", "", "1"); },
-                        [](PyTorchTcpStore& store) { store.queue_length("n"); },
-                        [](PyTorchTcpStore& store) { store.queue_pop("n"); },
-                        [](PyTorchTcpStore& store) { store.set_when_gone("n"); },
-                        [](PyTorchTcpStore& store) { store.barrier("n", 1); }};
-  TcpStoreServer server({"127.0.0.1", 0, "secret"});
-  TcpStore(options_for(server, 10s, "secret")).set("text", "no number");
-  for (const auto& call : calls) {
-    PyTorchTcpStore store(options_for(server, 10s, "secret"));
-    EXPECT_THROW(store.add("text", 1), Error);  // a call with a reply
-    testing::expect_parts(testing::error_of([&] { call(store); }), {"lost earlier", "the key holds no number"});
-    PyTorchTcpStore other(options_for(server, 10s, "secret"));
-    for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // without one
-    testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: a value too long"});
-  }
-}
-
-// A server that sends the same again and again, as long as its client listens.
-class EndlessServer {
- public:
-  EndlessServer(std::string beginning, std::string rest)
-      : thread_([this, beginning = std::move(beginning), rest = std::move(rest)] {
-          const auto deadline = RunningTime::now() + 60s;
-          if (!wait_readable(listener_, deadline)) return;
-          const FileDescriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-          try {
-            send_all(client, beginning, deadline);
-            for (;;) send_all(client, rest, deadline);
-          } catch (const Error&) {
-          }
-        }) {}
-  ~EndlessServer() { thread_.join(); }
-  TcpStore::Options options() const { return {"127.0.0.1", local_port(listener_), 60s}; }
-
- private:
-  const FileDescriptor listener_ = listen_on("127.0.0.1", 0);
-  std::thread thread_;
-};
-
-// Keys without end, of which the client keeps none, would hold it forever: there is always something to read.
-TEST(TcpStoreAbuse, AServerWhoseReplyHasNoEnd) {
-  const auto pid = static_cast<std::uint32_t>(getpid());
-  const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
-  const auto many_keys = u64(INT64_MAX);
-  EndlessServer server(greeting + many_keys, text(std::string(8 << 10, '-')));
-  PyTorchTcpStore client(server.options());
-  testing::expect_parts(testing::error_of([&] { client.keys(); }), {"keys: ", "a reply of more than 1073741824 bytes"});
-}
-
-TEST(TcpStoreAbuse, AServerWhoseKeyIsTooLong) {
-  const auto pid = static_cast<std::uint32_t>(getpid());
-  const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
-  EndlessServer server(greeting + u64(1), text(std::string((8 << 10) + 1, '-')));
-  PyTorchTcpStore client(server.options());
-  testing::expect_parts(testing::error_of([&] { client.keys(); }), {"a text of 8193 bytes announced, at most 8192"});
 }
 
 }  // namespace
