@@ -109,8 +109,8 @@ void Tensor::move_into(Array memory) {
 void Tensor::move_to(Device device) {
   TANDEM_CHECK(is_leaf(), "move_to: only a leaf can move; to() gives a copy of any tensor");
   if (device == this->device()) return;
-  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't move to ",
-               device, ": move the model before DistributedDataParallel is made");
+  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradient lies in a communication bucket can't move to ", device,
+               ": move the model before you construct DistributedDataParallel");
   // Kernels for images want the filters of a convolution in their own order of memory: channels last on a GPU,
   // row-major on the CPU. So a step converts none of them.
   const auto moved = [&](const Array& a) {
@@ -127,7 +127,7 @@ void Tensor::move_to(DType dtype) {
   if (dtype == this->dtype()) return;
   TANDEM_CHECK(is_floating(dtype) || !requires_grad(), "move_to: a tensor that requires a gradient can't become ",
                dtype);
-  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradients gather in a communication bucket can't become ", dtype,
+  TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradient lies in a communication bucket can't become ", dtype,
                ": convert the model before DistributedDataParallel is made");
   state_->value = state_->value.to(dtype);
   state_->grad = state_->has_grad ? state_->grad.to(dtype) : Array();

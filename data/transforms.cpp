@@ -161,8 +161,8 @@ Transform random_horizontal_flip(double probability) {
 
 Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padding, double mask_fill) {
   constexpr std::int64_t most_padding = std::int64_t{1} << 30;
-  TANDEM_CHECK(height > 0 && width > 0 && padding >= 0 && padding <= most_padding, "random_crop: ", height, " x ",
-               width, " with padding ", padding, " can't be cut");
+  TANDEM_CHECK(height > 0 && width > 0 && padding >= 0 && padding <= most_padding, "random_crop: the size ", height,
+               " x ", width, " or the padding ", padding, " is out of range");
   return [=](Sample sample, SampleRandom& random) {
     check_image("random_crop", sample.input);
     const bool mask = is_mask(sample.target, sample.input);

@@ -117,7 +117,7 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   const std::int64_t batch = query.dim(batch_dim), length = query.dim(length_dim), keys = key.dim(length_dim);
   TANDEM_CHECK(value.dim(length_dim) == keys && key.dim(batch_dim) == batch && value.dim(batch_dim) == batch,
                "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
-               value_in.shape(), " do not fit: key and value have one length, and all have one batch");
+               value_in.shape(), " do not fit: key and value need one length, and all three one batch size");
 
   auto [q, k, v] = projected(query, key, value, is_self);
   // The heads are views (N, heads, L, head size) of the projections.

@@ -16,7 +16,7 @@ constexpr bool is_transposed = std::is_same_v<Options, ConvTransposeOptions>;
 void check_sizes(const char* module, std::int64_t in, std::int64_t out, std::int64_t groups, Extent kernel) {
   TANDEM_CHECK(in > 0 && out > 0, module, ": channels must be positive, got ", in, " and ", out);
   TANDEM_CHECK(groups > 0 && in % groups == 0 && out % groups == 0, module, ": ", groups, " groups must divide the ",
-               in, " channels in and the ", out, " channels out");
+               in, " input channels and the ", out, " output channels");
   TANDEM_CHECK(kernel.h > 0 && kernel.w > 0, module, ": kernel_size must be positive, got ", kernel);
 }
 

@@ -73,10 +73,10 @@ Tensor Module::add_buffer(std::string name, Array value) {
 }
 
 void Module::tie(Tensor& parameter, const Tensor& other) {
-  TANDEM_CHECK(parameter.defined() && other.defined(), "tie: ", parameter.defined() ? "the other" : "the parameter",
-               " is undefined");
+  TANDEM_CHECK(parameter.defined() && other.defined(),
+               "tie: ", parameter.defined() ? "the tensor to tie to" : "the parameter", " is undefined");
   if (parameter.same_as(other)) return;
-  TANDEM_CHECK(other.is_leaf(), "tie: the other is the result of an operation, expected a parameter");
+  TANDEM_CHECK(other.is_leaf(), "tie: the tensor to tie to is the result of an operation, expected a parameter");
   TANDEM_CHECK(parameter.shape() == other.shape(), "tie: the parameter has shape ", parameter.shape(), ", the other ",
                other.shape());
   TANDEM_CHECK(parameter.dtype() == other.dtype() && parameter.device() == other.device(), "tie: the parameter is ",

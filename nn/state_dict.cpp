@@ -81,7 +81,7 @@ void check_shared(const std::vector<NamedArray>& mine, const std::map<std::strin
     if (array.numel() == 0 || given.count(name) == 0) continue;
     const auto [known, is_new] = first.emplace(array.raw(), &name);
     TANDEM_CHECK(is_new || is_equal(*given.at(*known->second), *given.at(name)), "load_state_dict: ", *known->second,
-                 " and ", name, " are one parameter here, and they are given different values");
+                 " and ", name, " are the same parameter here, but are given different values");
   }
 }
 

@@ -193,7 +193,7 @@ Tensor prelu(const Tensor& input, const Tensor& of_negative) {
   const int ndim = x.shape().ndim();
   const std::int64_t channels = ndim < 2 ? 1 : x.dim(1);
   TANDEM_CHECK(is_floating(x.dtype()) && weight.dtype() == x.dtype(), "prelu: input ", x.dtype(), " and weight ",
-               weight.dtype(), " must be of one floating dtype");
+               weight.dtype(), " must have the same floating dtype");
   TANDEM_CHECK(weight.shape().ndim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
                "prelu: weight must be (), (1) or (", channels, "), the channels of input ", x.shape(), ", got ",
                weight.shape());

@@ -32,7 +32,7 @@ void check(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const
   const DType dtype = options.h_0.defined() ? options.h_0.dtype() : weight.dtype();
   for (const Tensor& state : {options.h_0, options.c_0}) {
     if (!state.defined()) continue;
-    TANDEM_CHECK(state.shape() == wanted && state.dtype() == dtype, name, ": the first state must be ", wanted, ' ',
+    TANDEM_CHECK(state.shape() == wanted && state.dtype() == dtype, name, ": the initial state must be ", wanted, ' ',
                  dtype, " for input ", from_x.shape(), ", got ", state.shape(), ' ', state.dtype());
     check_dtypes(name, state, weight);
   }

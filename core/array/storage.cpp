@@ -32,7 +32,7 @@ void Storage::fail_revoked() const { detail::fail(revoked_); }
 
 std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes) {
   TANDEM_CHECK(byte_offset <= parent->bytes() && bytes <= parent->bytes() - byte_offset, "storage_slice: ", bytes,
-               " bytes from ", byte_offset, " are outside of a storage of ", parent->bytes());
+               " bytes at offset ", byte_offset, " lie outside a storage of ", parent->bytes(), " bytes");
   char* data = static_cast<char*>(parent->data()) + byte_offset;
   const Device device = parent->device();
   return std::make_shared<Storage>(data, bytes, device, [parent = std::move(parent)] {});

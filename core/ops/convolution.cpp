@@ -138,7 +138,7 @@ Array conv_transpose2d(const Array& x, const Array& weight, const std::optional<
   const auto& [kernel, stride, padding, dilation, groups] = window;
   TANDEM_CHECK(
       0 <= output_padding.h && output_padding.h < stride.h && 0 <= output_padding.w && output_padding.w < stride.w,
-      operation, ": output_padding ", output_padding, " must not be negative and be smaller than the stride ", stride,
+      operation, ": output_padding ", output_padding, " must be at least 0 and smaller than the stride ", stride,
       " or the dilation ", dilation);
   const auto size = [operation](std::int64_t in, std::int64_t k, std::int64_t s, std::int64_t p, std::int64_t d,
                                 std::int64_t more) {

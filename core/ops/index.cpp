@@ -215,7 +215,7 @@ Array one_hot(const Array& index, std::int64_t num_classes) {
   TANDEM_CHECK(num_classes >= -1 && num_classes != 0, "one_hot: num_classes must be positive, or -1 for the largest ",
                "index + 1, got ", num_classes);
   if (num_classes < 0) {
-    TANDEM_CHECK(index.numel() > 0, "one_hot: no index in ", index.shape(), " says how many classes there are");
+    TANDEM_CHECK(index.numel() > 0, "one_hot: index ", index.shape(), " is empty: give num_classes");
     std::int64_t largest = 0;
     for (const auto i : wanted.to_vector<std::int64_t>()) largest = std::max(largest, i);
     TANDEM_CHECK(largest < Array::to_end, "one_hot: no array holds index ", largest);

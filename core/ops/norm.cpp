@@ -49,8 +49,8 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
   };
   const auto check_dtype = [&](const Array& a, const char* what) {
     check(a, what);
-    TANDEM_CHECK(!a.defined() || a.dtype() == compute_dtype(x.dtype()), "batch_norm: ", what, " of an input of ",
-                 x.dtype(), " must be ", compute_dtype(x.dtype()), ", got ", a.dtype());
+    TANDEM_CHECK(!a.defined() || a.dtype() == compute_dtype(x.dtype()), "batch_norm: for an input of ", x.dtype(), ", ",
+                 what, " must be ", compute_dtype(x.dtype()), ", got ", a.dtype());
   };
   check_dtype(affine.mean, "mean");
   check_dtype(affine.invstd, "invstd");
@@ -91,10 +91,10 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
   check_batch_norm(x, affine);
   TANDEM_CHECK(!addend.defined() ||
                    (addend.shape() == x.shape() && addend.dtype() == x.dtype() && addend.device() == x.device()),
-               "batch_norm: what is added to input ", x.shape(), ' ', x.dtype(), " on ", x.device(),
+               "batch_norm: the addend of input ", x.shape(), ' ', x.dtype(), " on ", x.device(),
                " must be like it, got ", addend.defined() ? addend.shape() : Shape{}, ' ',
                addend.defined() ? addend.dtype() : DType::f32);
-  TANDEM_CHECK(!addend.defined() || !fusion.max_pool_2x2, "batch_norm: nothing is added before max pooling");
+  TANDEM_CHECK(!addend.defined() || !fusion.max_pool_2x2, "batch_norm: an addend can't be combined with max pooling");
   Shape shape = x.shape();
   BatchNormOutput out;
   if (fusion.max_pool_2x2) {

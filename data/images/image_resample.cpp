@@ -100,7 +100,7 @@ ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target
 }
 
 std::vector<std::int32_t> nearest_axis(std::int64_t size, std::int64_t target) {
-  // Pillow adds up steps. A product would round differently.
+  // Pillow adds the step again and again. Multiplying by an index would round differently.
   const double step = static_cast<double>(size) / static_cast<double>(target);
   double position = step * 0.5;
   std::vector<std::int32_t> sources;
@@ -114,7 +114,7 @@ void resample(const Array& source, std::int64_t top, std::int64_t left, const Re
               const ResampleAxis& columns, const float (*table)[256], float* out, std::int64_t stride) {
   TANDEM_CHECK(source.dtype() == DType::u8 && source.ndim() == 3 && source.dim(0) == 3 && source.strides()[0] == 1 &&
                    source.strides()[2] == 3,
-               "resample: expected (3, H, W) u8, pixel by pixel, got ", source.shape(), ' ', source.dtype());
+               "resample: expected (3, H, W) u8 in channels-last order, got ", source.shape(), ' ', source.dtype());
   const std::int64_t begin = rows.begin(), end = rows.end();
   TANDEM_CHECK(
       begin >= top && end <= top + source.dim(1) && columns.begin() >= left && columns.end() <= left + source.dim(2),

@@ -46,8 +46,7 @@ SegmentationFiles::SegmentationFiles(std::vector<SegmentationPair> pairs, std::i
                                      int threads)
     : pairs_(std::move(pairs)), classes_(classes) {
   TANDEM_CHECK(!pairs_.empty(), "a data set for segmentation needs at least one pair of image and mask");
-  TANDEM_CHECK(classes >= 1 && classes <= void_label, "a mask can hold 1 to ", void_label, " classes, asked for ",
-               classes);
+  TANDEM_CHECK(classes >= 1 && classes <= void_label, "a mask can hold 1 to ", void_label, " classes, got ", classes);
   if (damaged == Damaged::skip) leave_out_damaged(threads);
 }
 

@@ -51,7 +51,7 @@ std::vector<std::string> take_bracket(std::string_view& text, std::string_view w
     const int last = take(text, '-') ? take_number(text, whole).first : first;
     TANDEM_CHECK(
         digits <= max_name && last >= first && static_cast<std::size_t>(last - first) < max_nodes - numbers.size(),
-        "Slurm's list \"", whole, "\": ", first, "-", last, " is no range of nodes");
+        "Slurm's list \"", whole, "\": ", first, "-", last, " is not a valid range of nodes");
     for (int n = first; n <= last; ++n) numbers.push_back(padded(n, digits));
   } while (take(text, ','));
   TANDEM_CHECK(take(text, ']'), "Slurm's list \"", whole, "\": a \"]\" is missing");

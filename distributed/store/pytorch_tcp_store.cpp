@@ -96,7 +96,7 @@ void PyTorchTcpStore::barrier(const std::string& key, int world_size) {
   const auto message = Message().query(Query::barrier).text(user_key(key)).i64(world_size);
   const auto end = RunningTime::now() + timeout();
   TANDEM_CHECK(connection().await(message, "barrier", end, end), "store: not all ", world_size,
-               " clients have come to barrier \"", key, "\" within ", std::chrono::duration<double>(timeout()).count(),
+               " clients have reached barrier \"", key, "\" within ", std::chrono::duration<double>(timeout()).count(),
                " s");
 }
 

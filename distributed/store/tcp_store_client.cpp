@@ -127,7 +127,7 @@ bool TcpStoreConnection::await(const Message& message, const char* what, Deadlin
     }
     // The server must forget the wait, or else a later call would take the server's late reply for its own. The server
     // may also have sent that reply just now; then the wait has succeeded after all. Chosen: a server that does not
-    // answer within 10 s is not there.
+    // answer within 10 s counts as gone.
     const auto deadline =
         std::max(patience, RunningTime::now() + std::min<Store::Timeout>(options_.timeout, std::chrono::seconds(10)));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
@@ -222,8 +222,8 @@ void TcpStore::set_when_gone(const std::string& key) {
   const auto kept =
       connection_->exchange(Message().query(Query::compare_set).text(protocol::will_key).text(name).text(""),
                             "set_when_gone", [&](Deadline deadline) { return connection_->receive_text(deadline); });
-  TANDEM_CHECK(kept == name, "store: the server has no room for one more key to set when this process ends (\"", key,
-               "\"): does the program make process groups without end?");
+  TANDEM_CHECK(kept == name, "store: the server has no room for another key to set when this process ends (\"", key,
+               "\"): does the program keep creating process groups?");
 }
 
 std::string TcpStore::local_address() const { return connection_->local_address(); }

@@ -33,7 +33,7 @@ void check_equal_models(const nn::Module& model, const nn::Module& replica) {
     const auto& [name, array] = expected[i];
     TANDEM_CHECK(
         found[i].name == name && found[i].array.shape() == array.shape() && found[i].array.dtype() == array.dtype(),
-        "the factory of DataParallel made another model: it has ", found[i].name, ' ', found[i].array.dtype(), ' ',
+        "the factory of DataParallel made a different model: it has ", found[i].name, ' ', found[i].array.dtype(), ' ',
         found[i].array.shape(), ", the model has ", name, ' ', array.dtype(), ' ', array.shape());
   }
 }

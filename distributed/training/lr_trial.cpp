@@ -56,9 +56,9 @@ void LrTrial::show(TrainingLog& log) {
   run_together(group_, [&] {
     if (group_.rank() == 0) draw(curve, options_.program() + ": loss by learning rate", file);
   });
-  log.note(fmt::format("tried {} from {:.3g} to {:.3g}{}, drawn in {}", counted(std::ssize(curve.lrs), "learning rate"),
-                       curve.lrs.front(), curve.lrs.back(), curve.is_complete ? "" : ", where the loss diverged",
-                       file));
+  log.note(fmt::format("tried {} from {:.3g} to {:.3g}{}; the plot is in {}",
+                       counted(std::ssize(curve.lrs), "learning rate"), curve.lrs.front(), curve.lrs.back(),
+                       curve.is_complete ? "" : ", where the loss diverged", file));
   log.line(curve.suggestion ? fmt::format("Suggested learning rate: {:.3g}", *curve.suggestion)
                             : "Suggested learning rate: none, because the loss never fell");
 }

@@ -92,7 +92,7 @@ std::array<int, 4> blocks_of(int depth) {
     case 50: return {3, 4, 6, 3};
     case 101: return {3, 4, 23, 3};
     case 152: return {3, 8, 36, 3};
-    default: tandem::detail::fail("there is no ResNet-", depth, ": its depth is 18, 34, 50, 101 or 152");
+    default: tandem::detail::fail("there is no ResNet-", depth, ": the depth must be 18, 34, 50, 101 or 152");
   }
 }
 

@@ -195,7 +195,7 @@ TEST_F(MnistDdp, finds_a_learning_rate) {
       << outcome.out;
   EXPECT_GT(std::stod(match[1]), 1e-5);
   EXPECT_LT(std::stod(match[1]), 1);
-  expect_parts(outcome.err, {"tried ", " learning rates from 1e-07 to ", "drawn in " + path("lr.svg")});
+  expect_parts(outcome.err, {"tried ", " learning rates from 1e-07 to ", "; the plot is in " + path("lr.svg")});
   EXPECT_TRUE(read_bytes(folder / "lr.svg").starts_with("<svg"));
   const auto refused = run_mnist_ddp(1, with_data({"--find-lr", path("no/lr.svg")}));
   EXPECT_EQ(refused.code, 1);

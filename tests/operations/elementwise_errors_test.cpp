@@ -32,7 +32,7 @@ TEST(ElementwiseErrors, DivisionsAndGates) {
   EXPECT_ERROR(glu(x), "glu", "(3, 5)", "even");
   EXPECT_ERROR(glu(count), "glu", "floating", "i32");
   EXPECT_ERROR(prelu(x, Tensor(counting({2}))), "prelu", "(5)", "(2)");
-  EXPECT_ERROR(prelu(x, Tensor(counting({1}, DType::f64))), "prelu", "one floating dtype");
+  EXPECT_ERROR(prelu(x, Tensor(counting({1}, DType::f64))), "prelu", "the same floating dtype");
 }
 
 TEST(ElementwiseErrors, IntegersWrapAround) {

@@ -117,8 +117,8 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   state.generator_now = text_in(metadata, "generator_now");
   std::istringstream losses(text_in(metadata, "losses"));
   for (std::string loss; losses >> loss;) state.losses.push_back(std::strtof(loss.c_str(), nullptr));
-  TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "its losses are of ",
-               state.losses.size(), " ranks, its world_size is ", state.world_size);
+  TANDEM_CHECK(static_cast<std::int64_t>(state.losses.size()) == state.world_size, "it holds the losses of ",
+               state.losses.size(), " ranks, but its world_size is ", state.world_size);
 }
 
 std::vector<NamedArray> arrays_of(const TrainingState& state) {

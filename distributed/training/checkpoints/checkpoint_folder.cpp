@@ -61,21 +61,21 @@ std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
 
 void CheckpointFolder::check_fits(const TrainingState& saved, const TrainingState& now) const {
   const bool is_mid_epoch = saved.position + saved.before > 0;
-  const auto compare = [&](const char* what, auto before, auto then, bool must_be_same) {
+  const auto compare = [&](const std::string& before, const std::string& then, bool must_be_same) {
     if (before == then) return;
-    TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with a ", what,
-                 " of ", before, ", this is ", then, ": continue with the same, or from the end of an epoch");
+    TANDEM_CHECK(!is_mid_epoch || !must_be_same, "the checkpoint was written in the middle of an epoch with ", before,
+                 ", but this run has ", then, ": continue with the same, or from the end of an epoch");
     note_(fmt::format(
-        "note: the checkpoint was written with a {} of {}, continuing with {}{}", what, before, then,
+        "note: the checkpoint was written with {}, continuing with {}{}", before, then,
         is_mid_epoch
             ? ": the remaining samples are redistributed, and the bits differ from those of an uninterrupted run"
             : ""));
   };
-  compare("--seed", saved.seed, now.seed, true);
-  compare("number of samples", saved.dataset_size, now.dataset_size, true);
-  compare("--batch-size", saved.batch_size, now.batch_size, false);
-  compare("--accumulate", saved.accumulate, now.accumulate, false);
-  compare("number of processes", saved.world_size, now.world_size, false);
+  compare(fmt::format("--seed {}", saved.seed), fmt::format("--seed {}", now.seed), true);
+  compare(counted(saved.dataset_size, "sample"), counted(now.dataset_size, "sample"), true);
+  compare(fmt::format("--batch-size {}", saved.batch_size), fmt::format("--batch-size {}", now.batch_size), false);
+  compare(fmt::format("--accumulate {}", saved.accumulate), fmt::format("--accumulate {}", now.accumulate), false);
+  compare(counted(saved.world_size, "process", "es"), counted(now.world_size, "process", "es"), false);
   for (const auto& change : changes_since(saved.options, options_.given())) note_("note: " + change);
 }
 

@@ -49,7 +49,7 @@ void JobState::keep(Kept kept) {
   TANDEM_CHECK(!kept.name.empty() && kept.name.find('/') == std::string::npos, "keep: \"", kept.name,
                "\" is not a valid name: expected text without a slash");
   for (const auto& other : kept_)
-    TANDEM_CHECK(other.name != kept.name, "keep: there is a \"", kept.name, "\" already: give another name");
+    TANDEM_CHECK(other.name != kept.name, "keep: the name \"", kept.name, "\" is already taken: give another name");
   kept_.push_back(std::move(kept));
 }
 
@@ -127,7 +127,7 @@ void JobState::restore_kept(const std::vector<NamedArray>& arrays,
     else kept.load_state_dict(mine);
   }
   if (!left.empty())
-    note("note: left out: this run has no object \"" + left[0].name.substr(0, left[0].name.find('/')) + "\"");
+    note("note: ignored, as not kept by this run: object \"" + left[0].name.substr(0, left[0].name.find('/')) + "\"");
 }
 
 // What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.
@@ -136,12 +136,12 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
   if (state.world_size != group_.size()) {
     std::string left_out;
     const auto leave_out = [&](const std::string& what) { left_out += (left_out.empty() ? "" : ", ") + what; };
-    if (!state.ddp.empty()) leave_out("the order of the gradients in the buckets");
-    if (!hook.empty()) leave_out("the state of the communication hook");
-    if (state.has_own_random_numbers) leave_out("each rank's own random numbers, which start again");
+    if (!state.ddp.empty()) leave_out("order of gradients in the buckets");
+    if (!hook.empty()) leave_out("state of the communication hook");
+    if (state.has_own_random_numbers) leave_out("random numbers of each rank, which start again");
     else default_generator().set_state(state.generator);
     if (!left_out.empty())
-      note("note: left out, because it is for " + counted(state.world_size, "process", "es") + ": " + left_out);
+      note("note: " + counted(state.world_size, "process", "es") + " wrote the checkpoint; ignored its " + left_out);
     return;
   }
   try {
@@ -151,7 +151,7 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
   }
   auto* const stateful = ddp_.communication_hook().stateful();
   if (!hook.empty() && !stateful)
-    note("note: left out, because this run has no such hook: the state of the communication hook");
+    note("note: this run has no such communication hook and ignores the state of the checkpoint's hook");
   if (!hook.empty() && stateful) stateful->load_state_dict(hook);
   for (const auto& [name, array] : state.of_rank) {
     if (name == "generator") state.generator = text_of(array);

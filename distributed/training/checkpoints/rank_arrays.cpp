@@ -68,7 +68,7 @@ void RankArrays::begin_turn_if_due() {
 
 Array RankArrays::take(const ExpectedArray& expected) {
   TANDEM_CHECK(next_ < all_.size() && all_[next_].name == expected.name, "the array ", expected.name,
-               " of a checkpoint is asked for out of its order");
+               " of a checkpoint was requested out of order");
   begin_turn_if_due();
   const int rank = owner();
   ++next_;

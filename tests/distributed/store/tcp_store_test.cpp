@@ -66,7 +66,7 @@ TEST(TcpStore, KeysToSetAtTheEndAreBounded) {
   }
   for (int i = 0; i < 4096; ++i) store.set_when_gone(std::to_string(i));
   store.set_when_gone("0");
-  expect_parts(error_of([&] { store.set_when_gone("4096"); }), {"no room for one more key", "\"4096\""});
+  expect_parts(error_of([&] { store.set_when_gone("4096"); }), {"no room for another key", "\"4096\""});
   EXPECT_EQ(store.add("n", 1), 1);
 }
 
