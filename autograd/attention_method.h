@@ -12,7 +12,7 @@ namespace tandem {
 // serve these arguments.
 using AttentionMethod = std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const ScaledDotProductAttentionOptions& options, double scale)>;
-// They are asked in their order, before the weights are computed as a whole.
+// These methods are tried in order before the full matrix of weights is computed.
 AnnexList<AttentionMethod>& attention_methods();
 
 }  // namespace tandem

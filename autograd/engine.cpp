@@ -114,7 +114,8 @@ class BackwardPass {
     }
   }
 
-  // Two passes at once would lose a part of the sum. A pass within another one, on the same thread, does not wait.
+  // Two threads that add to this gradient at once would lose part of the sum. A pass that runs inside another one, on
+  // the same thread, is allowed.
   void claim(const std::shared_ptr<TensorState>& leaf) {
     const auto me = std::this_thread::get_id();
     std::thread::id other;

@@ -1,5 +1,5 @@
-// New Arrays like a Tensor: in its shape, layout and device, and of its dtype unless another is given. They have no
-// history. core/ops/create.h has the same for Arrays.
+// New Arrays like a Tensor: with its shape and layout, on its device, and with its dtype unless another is given. They
+// have no history. core/ops/create.h has the same for Arrays.
 #pragma once
 
 #include <tandem/autograd/tensor.h>

@@ -21,7 +21,7 @@ class Source : public InputFile {
     fill();
     is_gzip_ = available_ >= 2 && at_[0] == 0x1f && at_[1] == 0x8b;
     if (is_gzip_) {
-      // 16 asks for the gzip format, with its length and CRC checked.
+      // Adding 16 selects the gzip format. zlib then checks the length and the CRC.
       check(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK, "cannot be decompressed: out of memory");
     }
   }

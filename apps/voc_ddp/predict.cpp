@@ -85,7 +85,7 @@ nn::models::SegmentationModel make_model(std::vector<NamedArray> weights) {
   return model;
 }
 
-// Predicts a picture, as the camera was held, and writes the two files.
+// Segments a picture, turned upright as the camera was held, and writes the two files.
 void predict(nn::models::SegmentationModel& model, const std::string& image, const TrainingOptions& options,
              const Settings& s) {
   const data::ImageFile file(image, data::Orientation::upright);

@@ -43,9 +43,9 @@ Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   return filter;
 }
 
-// The gradients of input, weight and bias, as images. `in` is the input, which the gradient of the input does not need,
-// and `shape` its shape. `filter` is the weight in the form that x's device takes. The gradients of weight and bias are
-// in the places that there are for them, as far as such places fit.
+// The gradients of input, weight and bias, as images. `in` is the input, which only the gradients of weight and bias
+// need, and `shape` its shape. `filter` is the weight in the layout that x's device wants. The gradients of weight and
+// bias are written to their gradient places where these exist and fit.
 Gradients conv2d_gradients(const Saved& in, const Shape& shape, const Array& grad_y, const Array& filter,
                            const Window& window, const Array& weight, Needs needs, Kind kind) {
   Gradients gradients(3);
@@ -95,8 +95,8 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
                 });
 }
 
-// Returns whether the output padding is below the stride, as the operation needs it. An output padding that is only
-// below the dilation is allowed too, but it reaches places that no step of the window reaches.
+// Returns whether the output padding is below the stride, as the operation requires. An output padding that is below
+// only the dilation is allowed too, but it adds elements that no position of the window covers.
 bool ends_within_stride(Extent output_padding, const Window& window) {
   const auto within = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
     // If `more` is below neither, the operation itself throws the Error.

@@ -7,7 +7,8 @@ namespace {
 
 using cpu::vec;
 
-// The position of the first number of the row that equals `value`, where a NaN equals a NaN. There is such a number.
+// The position of the first number of the row that equals `value`, where a NaN equals a NaN. REQUIRES: there is such a
+// number.
 template <class C, class T>
 std::int64_t first_equal(const T* x, std::int64_t n, std::int64_t stride, C value) {
   const auto equals = [value](C v) { return v == value || (is_nan(v) && is_nan(value)); };

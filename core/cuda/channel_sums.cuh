@@ -10,8 +10,8 @@
 
 namespace tandem::cuda {
 
-// Small work of another kind, done by blocks of their own beside those that sum, so that it needs no kernel. It is for
-// `numbers` numbers. Block number i of n calls beside(i, n).
+// Small additional work. Separate blocks of the same launch do it next to those that sum, so it needs no kernel of its
+// own. It handles `numbers` numbers. Block number i of n calls beside(i, n).
 struct NothingBeside {
   static constexpr std::int64_t numbers = 0;
   __device__ void operator()(unsigned, unsigned) const {}

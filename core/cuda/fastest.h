@@ -64,7 +64,7 @@ std::vector<float> sort_by_time(std::vector<Candidate>& candidates, Run run) {
   float least = std::numeric_limits<float>::infinity();
   std::vector<std::pair<float, Candidate>> timed;
   for (const Candidate& candidate : candidates) {
-    // This run also loads the code, for which the GPU may have to rest: by the host's clock then.
+    // This run also loads the code, for which the GPU may have to be idle, so the host's clock times it.
     TANDEM_CUDA(cudaStreamSynchronize(current_stream()));
     const auto begin = std::chrono::steady_clock::now();
     if (!run(candidate)) continue;

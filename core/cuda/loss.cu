@@ -28,7 +28,7 @@ struct Classes {
   TANDEM_HOST_DEVICE C weight_of(std::int64_t c) const { return weight ? weight[c] : C(1); }
 };
 
-// The sum of all weights. A thread that goes over rows alone calls this once for all of its rows.
+// The sum of all weights. A thread that processes whole rows by itself calls this once for all of its rows.
 template <class C, class By>
 __device__ C sum_of_weights(const By& by, const Rows& all, const Classes<C>& classes) {
   if (!classes.weight) return static_cast<C>(all.n);

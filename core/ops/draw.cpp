@@ -102,7 +102,7 @@ void draw_with_replacement(std::span<const T> weights, std::span<std::int64_t> p
   const T sum = shares.back();
   TANDEM_CHECK(std::isfinite(sum), "multinomial: the sum of the weights is not finite: divide them by the largest one");
   for (T& share : shares) share /= sum;
-  // The last share is 1 but for rounding. Positions behind the last weight above 0 are never drawn.
+  // The last share is 1 but for rounding. Positions after the last weight above 0 are never drawn.
   const auto last = std::find_if(weights.rbegin(), weights.rend(), [](T w) { return w > 0; }).base() - 1;
   const auto end = shares.begin() + (last - weights.begin());
   for (std::int64_t& position : positions)

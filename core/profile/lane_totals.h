@@ -16,7 +16,8 @@ namespace tandem::detail {
 // collective may run it itself. For one thread at a time.
 class LaneTotals {
  public:
-  // To be called for all ranges of the lane in the order of their ends, as they are recorded.
+  // Call this for every range of the lane in the order in which they end, which is the order in which they are
+  // recorded.
   void add(const Event& event);
   // Appends a row for each name.
   void add_to(ProfileSummary& summary, const std::string& lane) const;

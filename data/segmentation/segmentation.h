@@ -58,7 +58,7 @@ class SegmentationFiles : public SampleDataset {
 bool is_void(const Array& masks);
 // Throws the Error of a label in the mask `path` that is neither a class nor void_label.
 [[noreturn]] void fail_for_label(const std::filesystem::path& path, std::int64_t label, std::int64_t classes);
-// Throws the Error of a pair whose picture and mask differ in size.
+// Throws the Error for a pair whose picture and mask differ in size.
 [[noreturn]] void fail_for_sizes(const SegmentationPair& pair, const Shape& image, const Shape& mask);
 
 }  // namespace tandem::data

@@ -17,7 +17,7 @@ struct RankCores {
 };
 
 // The threads of each rank: what the user has chosen, else the cores divided by the ranks that share them, and at
-// least 1. A launcher knows only the ranks that it starts itself, so this is for when all have met.
+// least 1. A launcher knows only the ranks that it starts itself, so call this after all ranks have met.
 std::vector<int> divided_threads(const std::vector<RankCores>& ranks);
 
 // A sentence for people when ranks with more than one thread have more threads together than they have cores, which

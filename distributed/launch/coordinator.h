@@ -40,9 +40,9 @@ class Coordinator {
   // While the action is stop: waits until all nodes have ended, sorts their failures, then restarts or fails the job.
   void conclude(Time now);
   void start(std::vector<NodeStatus> nodes);
-  // The node of the first failure, if its ranks do not take their arguments and it was not there in the generation
-  // before, which ran without it. Null otherwise.
-  const NodeStatus* wrong_newcomer(Time now) const;
+  // The node of the first failure, if its ranks rejected their command line and the node is new: the previous
+  // generation ran without it. Null otherwise.
+  const NodeStatus* wrong_newcomer() const;
   // Whether the node can be expected to answer: it has not left, and has published within options.silence_allowed.
   bool is_there(const NodeStatus& node) const;
   bool is_refused(const NodeStatus& node) const;

@@ -11,8 +11,8 @@ namespace tandem::distributed {
 // where, what the others wait for), then a line for each rank whose file is missing, damaged, of another attempt or of
 // another version, and a timeline of the last collectives. Error when no file can be read.
 //
-// The times of several hosts are brought together by the collectives that they have ended (flight_record.h), and a line
-// says how well. Which rank is behind follows from the numbers of the collectives alone.
+// The clocks of several hosts are aligned by the collectives that ended on all of them (flight_record.h), and one line
+// says how well they agree. Which rank is behind follows from the numbers of the collectives alone.
 std::string explain_flight(const std::filesystem::path& folder);
 
 }  // namespace tandem::distributed

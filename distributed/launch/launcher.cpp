@@ -57,7 +57,7 @@ NodeStatus first_status(const LaunchOptions& options) {
   return status;
 }
 
-// This host's part in the job: a Node reports how the ranks of this host are, and does what the assignment says.
+// This host's part in the job: a Node reports the state of this host's ranks, and does what the assignment says.
 class Node {
  public:
   Node(const LaunchOptions& options, const std::vector<std::string>& program);
@@ -300,7 +300,8 @@ void Node::poll_once() {
 
 void Node::act_on(int signal) {
   if (stopped_by_) {
-    // The same request may come twice: to this process, and to all of a terminal or a batch job. timeout(1) sends both.
+    // The same request may come twice: once to this process, and once to its whole process group, terminal or batch
+    // job. timeout(1) sends both.
     const bool is_second = steady_clock::now() - stopped_at_ >= std::chrono::seconds(1);
     if (is_second && group_ && !group_->has_killed()) group_->kill_running();
     return;

@@ -169,7 +169,7 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::
   TANDEM_CHECK(pid > 0, "launcher: cannot start a process: ", std::strerror(errno));
   status_of_child.close();
   if (!wait_readable(status, RunningTime::now() + time)) {
-    // The process has not become the leader of its Unix process group for certain.
+    // The process may not yet lead a Unix process group of its own, so only the process itself is killed.
     kill(pid, SIGKILL);
     reap_soon(pid);
     detail::fail("cannot run ", command.path, ": the system has not started it within ",

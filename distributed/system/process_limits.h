@@ -1,4 +1,4 @@
-// The limits that something sets to this process besides its affinity mask: a container or a batch system.
+// The limits, other than the affinity mask, that a container or a batch system sets for this process.
 #pragma once
 
 #include <tandem/distributed/system/annexes.h>

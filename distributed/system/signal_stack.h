@@ -1,4 +1,4 @@
-// A stack of their own for signal handlers.
+// Gives signal handlers a stack of their own.
 #pragma once
 
 #include <signal.h>

@@ -49,7 +49,7 @@ class FiniteCheck {
   void guard(optim::Optimizer& optimizer);
   // How the loss of a batch is computed once more. Without it no operation is named.
   void set_loss(LossOf loss_of) { loss_of_ = std::move(loss_of); }
-  // Which batches have no loss: theirs is the mean over nothing, and may be NaN.
+  // Says which batches have no loss. Their loss is a mean over nothing, and may be NaN.
   void leave_out(std::function<bool(const data::Batch&)> is_empty) { is_empty_ = std::move(is_empty); }
   bool is_empty(const data::Batch& batch) const { return is_empty_ && is_empty_(batch); }
 

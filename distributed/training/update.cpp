@@ -10,8 +10,8 @@
 namespace tandem::distributed {
 namespace {
 
-// Below this loss scale, f16 training has failed: 30 steps in a row without a finite gradient bring the first scale
-// there. fairseq's --min-loss-scale.
+// Below this loss scale, f16 training has failed. The initial scale gets there after 30 consecutive steps without
+// finite gradients. The value is that of fairseq's --min-loss-scale.
 constexpr double least_scale = 1e-4;
 
 }  // namespace

@@ -187,8 +187,8 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
 }
 
 // Rows of the outputs' gradient, and of the image that they see through one row of the kernel. Rows first, first + 2
-// and so on of the gradient are upper rows. The row after each of them is its lower row: it sees the same row of the
-// image through the row of the kernel before that one.
+// and so on of the gradient are upper rows. The row after each of them is its lower row. It sees the same row of the
+// image through the previous row of the kernel.
 struct SeenPairs {
   const float *gradient, *seen;
   std::int64_t gradient_step, seen_step, first, last;

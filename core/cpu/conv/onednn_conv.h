@@ -13,8 +13,8 @@ std::unique_ptr<ConvMethod> make_onednn_conv(const ConvLayer& layer);
 // Whether oneDNN's gradient of the weight is right for images of bf16 (Fault::weight_sums_bf16).
 bool onednn_sums_bf16_correctly(const ConvLayer& layer);
 
-// The time that oneDNN takes, as a share of what it would take for all products of the kernel. It leaves out rows of
-// padding, and columns where the kernel is dilated. `taps` are those of the layer.
+// The time that oneDNN takes, as a fraction of what it would take to compute all products of the kernel. oneDNN skips
+// rows of padding, and also columns of padding if the kernel is dilated. `taps` belongs to the same layer.
 double onednn_share(const ConvLayer& layer, const TapConv& taps);
 
 }  // namespace tandem::cpu

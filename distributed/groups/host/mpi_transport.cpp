@@ -76,7 +76,8 @@ class MpiTransport : public HostTransport {
     mpi_.add_group();
   }
 
-  // The communicator stays: MPI would give its number to a new one while goodbyes are still on their way.
+  // The communicator is not freed, because MPI could then give its number to a new one while goodbyes are still in
+  // transit.
   ~MpiTransport() override {
     try {
       const std::lock_guard lock(mpi_.mutex);

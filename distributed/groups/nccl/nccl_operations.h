@@ -15,8 +15,9 @@ namespace tandem::distributed {
 // and copies of the inputs, which are made in the current stream.
 Operation adjacent(Operation contiguous);
 
-// NCCL's minimum and maximum of floats are fmin and fmax, which leave out a NaN. Such an operation gets marks beside
-// its numbers: NaN where a number is NaN, else 0. The sum of the marks is NaN where the result is to be NaN.
+// NCCL's minimum and maximum of floats are fmin and fmax, which leave out a NaN. Such an operation is accompanied by an
+// array of marks: NaN where a number is NaN, else 0. The sum of the marks over the ranks is NaN wherever the result
+// must be NaN.
 struct NanMarks {
   Operation sum;
   std::vector<Array> outputs;  // those of the operation, as its caller gave them

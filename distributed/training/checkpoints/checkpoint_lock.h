@@ -25,7 +25,7 @@ struct LockOwner {
   std::int64_t restarts = 0;  // how often that launcher has started the run again
 
   static LockOwner this_process();
-  // What text() has written. Nullopt for any other text.
+  // Parses what text() wrote. Returns nullopt for any other text.
   static std::optional<LockOwner> parse(const std::string& text);
   std::string text() const;  // one line of JSON
   std::string name() const;  // for people: "process 7 on host a, which began 3 min ago"

@@ -15,7 +15,7 @@ class Losses {
 
   // An epoch begins. Its batches before the job was resumed had losses of `before` in all.
   void begin_epoch(double before, Device device);
-  // The loss of the batch that `progress` is at, () f32. If the batch has none, all sums and means leave it out.
+  // Adds the loss, () f32, of the batch at `progress`. If the batch has no loss, all sums and means leave it out.
   void add(const Array& loss, const Progress& progress, bool has_loss = true);
 
   // This rank's sum of the epoch, as far as it is done, () f32.

@@ -13,7 +13,8 @@ struct Table {
   std::vector<std::vector<double>> values;  // by column, then by row
 };
 
-// All ranks must give the same value: it is a sum or a mean over the ranks. In files, nan becomes null.
+// All ranks must give the same value, one that is already summed or averaged over the ranks. In files, nan becomes
+// null.
 struct Metric {
   // How people see it: 0.98 as "98.00 %", as "0.98", or as "0.98 s".
   enum class Kind { fraction, number, seconds };

@@ -14,7 +14,7 @@ namespace tandem::distributed {
 class Ranking {
  public:
   // `wanted`: "max:test_accuracy" or "min:total_loss"; empty: nothing is compared. UsageError for another text.
-  // `places`: how many evaluations it has at most.
+  // `places`: the largest number of evaluations that it ranks.
   Ranking(const std::string& wanted, std::int64_t places);
 
   bool is_on() const { return !name_.empty(); }

@@ -72,7 +72,7 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
   for (const int signal : signals) {
     struct sigaction previous {};
     sigaction(signal, nullptr, &previous);
-    // A shell that starts a job in the background lets it ignore SIGINT.
+    // A shell that starts a job in the background makes it ignore SIGINT.
     if (previous.sa_handler == SIG_IGN) continue;
     sigaction(signal, &action, nullptr);
     previous_.emplace_back(signal, previous);

@@ -24,9 +24,9 @@ struct StoppedBySignal : std::exception {
   int signal;
 };
 
-// While it lives, SIGTERM, SIGINT and SIGUSR1 do not end the process: they are requests that poll() tells all ranks of.
-// A signal of which a second one comes within a second counts once, because a terminal and a launcher may both send it.
-// A second one after that ends the process at once.
+// While it lives, SIGTERM, SIGINT and SIGUSR1 do not end the process: they are requests, and poll() tells all ranks of
+// them. Two signals within one second count as one, because a terminal and a launcher may both send it. A second signal
+// after that ends the process at once.
 //
 // A launcher waits no longer than its grace time, which it says in TANDEM_GRACE (seconds). When no step ends within
 // that time, rank 0 says which checkpoint is left, and which grace time would have sufficed, and ends.
