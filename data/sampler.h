@@ -15,7 +15,7 @@ class Sampler {
   virtual std::vector<std::int64_t> indices() = 0;
   // The number of samples of one epoch.
   virtual std::int64_t size() const = 0;
-  // Sets the epoch that comes next, counted from 0. Samplers whose order depends on the epoch override this.
+  // The epoch that comes next, from 0: for samplers whose order is a function of it.
   virtual void set_epoch(std::int64_t) {}
   // From now on the first `samples` samples of an epoch, of all shards together, are left out, and the others are
   // redistributed over the shards. A job can then continue in the middle of an epoch with a different number of

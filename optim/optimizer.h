@@ -54,8 +54,8 @@ struct ParameterUpdate {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Makes one update from the gradients. A parameter without a gradient stays as it is, and so does its state.
-  // Gradients are only read.
+  // Makes one update from the gradients. A parameter without gradient, and its state, stay as they are. Gradients are
+  // only read.
   void step();
   void zero_grad();
   // From now on, step() changes nothing while this number, () f32 on the parameters' device, is infinite or NaN. A GPU

@@ -1,4 +1,4 @@
-// Transposes matrices in memory, one square block at a time. Each block is transposed in the processor's registers.
+// Transposes matrices in memory, in squares that are turned within the processor's registers.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>

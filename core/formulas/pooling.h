@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// Pooling along one dimension: `size` elements become `outputs`. A window consists of the elements begin + k *
-// dilation, for k in [0, kernel), that lie inside the image.
+// One dimension of a pooling: `size` elements become `outputs`. A window consists of the elements begin + k * dilation,
+// for k in [0, kernel), as far as they lie inside of the image.
 //
 // In adaptive pooling, the window of output o begins at o * size / outputs, rounded down, and ends before
 // (o + 1) * size / outputs, rounded up. `kernel` is the size of the largest window.

@@ -12,8 +12,7 @@ namespace tandem {
 
 enum class Interpolation { nearest, bilinear, linear = bilinear };
 
-// One dimension of a resize: `in` elements become `out`. R, float or double, is the type in which positions are
-// computed.
+// One dimension of a resize: `in` elements become `out`. R, float or double, is the type in which places are computed.
 template <class R>
 struct ResizeAxis {
   std::int64_t in, out;

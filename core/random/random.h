@@ -37,8 +37,7 @@ class Generator {
   // A permutation of 0 .. n-1: torch.randperm(n, generator=g).
   std::vector<std::int64_t> permutation(std::int64_t n);
 
-  // The whole state of the generator as text. set_state() continues from such a text; Error when the text is not a
-  // valid state.
+  // The whole state of the generator as text. set_state() continues from such a text; Error when the text is not one.
   std::string state() const;
   void set_state(const std::string& state);
 

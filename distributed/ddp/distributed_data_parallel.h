@@ -114,7 +114,7 @@ class DistributedDataParallel {
   void share_parameters(int root);
   void share_buffers(int root);
 
-  // Call this if all ranks have the same samples on purpose, as with a data set of one sample. It disables the warning.
+  // All ranks have the same samples, as with a data set of one sample: no warning says so.
   void expect_same_samples() { reducer_->expect_same_samples(); }
   // From now on tells `observer` what becomes of each bucket, such as a CommunicationMeter (communication_meter.h).
   void observe(std::shared_ptr<ReducerObserver> observer) { reducer_->observe(std::move(observer)); }

@@ -47,8 +47,7 @@ class Reducer {
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
 
-  // `call` runs at the end of each pass that averages gradients, after the same pass on all ranks. With set_rounds() it
-  // does not run.
+  // `call` runs at the end of each pass that averages, on all ranks after the same one; not with rounds.
   void set_after_pass(std::function<void()> call) { after_pass_ = std::move(call); }
   // From now on the ranks agree on each pass through `rounds`, if it is not null.
   void set_rounds(StepRounds* rounds) { rounds_ = rounds; }

@@ -46,9 +46,9 @@ class Work {
 // untouched until the Work is done: call its wait(). The arrays may have any dtype and any strides. Once an operation
 // has failed, the group is broken: all later operations fail at once with that first cause.
 //
-// `name` appears in errors, and the ranks compare it: if a rank starts two named operations of the same shape in a
-// different order, that is an Error. Several threads may start operations that have names. The program must make sure
-// that they start in the same order on all ranks. Only one thread may start collectives without a name.
+// `name` appears in errors, and the ranks compare it: if two operations of one shape come in a different order on a
+// rank, that is an Error if they have names. Several threads may start operations that have names. The program must
+// make sure that they start in the same order on all ranks. Only one thread may start collectives without a name.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;

@@ -42,7 +42,7 @@ class Coordinator {
   void start(std::vector<NodeStatus> nodes);
   // The node of the first failure, if its ranks rejected their command line and the node is new: the previous
   // generation ran without it. Null otherwise.
-  const NodeStatus* wrong_newcomer() const;
+  const NodeStatus* wrong_newcomer(Time now) const;
   // Whether the node can be expected to answer: it has not left, and has published within options.silence_allowed.
   bool is_there(const NodeStatus& node) const;
   bool is_refused(const NodeStatus& node) const;

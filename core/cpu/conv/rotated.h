@@ -8,7 +8,7 @@
 namespace tandem::cpu {
 
 // How the rotated kernel moves over the outputs' gradient. Its padding is negative where the convolution's padding
-// exceeds dilation * (kernel - 1). Methods that can't crop an image check can_rotate() first.
+// reaches over the kernel; methods that cannot cut an image say so by can_rotate().
 inline Window rotated(Window window) {
   const auto rest = [](std::int64_t kernel, std::int64_t dilation, std::int64_t padding) {
     return dilation * (kernel - 1) - padding;

@@ -18,9 +18,9 @@ constexpr std::int64_t panel = 2 * lanes;
 
 // `count` products of matrices that follow one another at equal distances:
 //   y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b.
-// `a` is row-major or, where it is transposed, column-major; a_line is the distance between its rows, or between its
-// columns. The columns of b lie in panels. b_panel is the distance between two panels, and b_row that between two rows
-// of a panel. The same holds for y. `columns` is a multiple of `lanes`.
+// `a` is row-major or, where it is transposed, column-major; a_line is from row to row, or from column to column. The
+// columns of b lie in panels, b_panel from one to the next, and the rows of a panel b_row apart; the same for y.
+// `columns` is a multiple of `lanes`.
 struct TileProducts {
   std::int64_t count, rows, inner, columns;
   const float* a;
