@@ -12,7 +12,11 @@
 namespace tandem::testing {
 
 inline std::string u64(std::uint64_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
-inline std::string text(const std::string& bytes) { return u64(bytes.size()) + bytes; }
+inline std::string text(const std::string& value) {
+  std::string bytes = u64(value.size());
+  bytes.append(value);
+  return bytes;
+}
 inline const std::string hello("\x00\xCE\xF7\x85\x3C", 5);
 
 class RawClient {

@@ -17,7 +17,9 @@ using namespace std::chrono_literals;
 void wait_for_the_end(int steps) {
   ::setenv("TANDEM_GRACE", "1.2", 1);
   const auto group = local_group();
-  StopRequest stop(*group, {.takes_signals = true});
+  StopRequest::Options options{};
+  options.takes_signals = true;
+  StopRequest stop(*group, options);
   for (int i = 0; i < steps; ++i) {
     std::this_thread::sleep_for(1ms);
     stop.poll();
