@@ -118,12 +118,13 @@ Batch ConcatDataset::get(std::span<const std::int64_t> indices) const {
     if (theirs[d].empty()) continue;
     Batch part = datasets_[d]->get(theirs[d]);
     if (theirs[d].size() == indices.size()) return part;
-    if (!whole.inputs.defined()) whole.more.resize(part.more.size());
+    const bool is_first = !whole.inputs.defined();
+    place(whole.inputs, part.inputs, positions[d], count);
+    if (is_first) whole.more.resize(part.more.size());
     else
       TANDEM_CHECK(whole.targets.defined() == part.targets.defined() && whole.more.size() == part.more.size(),
                    "ConcatDataset: one data set gives batches with ", arrays_of(whole), ", another with ",
                    arrays_of(part));
-    place(whole.inputs, part.inputs, positions[d], count);
     place(whole.targets, part.targets, positions[d], count);
     for (std::size_t k = 0; k < part.more.size(); ++k) place(whole.more[k], part.more[k], positions[d], count);
   }

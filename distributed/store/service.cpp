@@ -10,8 +10,8 @@ namespace {
 using protocol::Message;
 using protocol::Query;
 
-// The longest reply, and the longest value that grows. Chosen: two values of the longest kind, and what goes with them.
-constexpr std::size_t max_reply_bytes = (std::size_t{16} << 20) + 4096;
+// The longest reply, and the longest value that grows. Chosen: two values of the longest kind.
+constexpr std::size_t max_reply_bytes = std::size_t{16} << 20;
 // The memory of all waits and wills together. Chosen: room for about 200,000 short keys; a rank waits for a few.
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
 // The memory of an awaited key besides its bytes: nodes of a set (80), a map (128) and a set of clients (48), and what
@@ -72,7 +72,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
       Message values;
       for (const auto& key : reader.keys()) {
         values.text(table_.get(key));
-        TANDEM_CHECK(values.bytes().size() <= max_reply_bytes, "a reply too long");
+        TANDEM_CHECK(values.bytes().size() <= max_reply_bytes + 8 * protocol::max_keys, "a reply too long");
       }
       return reply(values);
     }

@@ -508,7 +508,7 @@ struct Job {
     trainer.use_by_epoch(fast, [](std::int64_t) { return optim::StepLR{.step_size = 1, .gamma = 0.5}; });
     trainer.keep("average", average);
     trainer.keep("counter", counter);
-    expect_parts(error_of([&] { trainer.keep("counter", counter); }), {"there is a \"counter\" already"});
+    expect_parts(error_of([&] { trainer.keep("counter", counter); }), {"the name \"counter\" is already taken"});
     expect_parts(error_of([&] { trainer.keep("a/b", counter); }), {"without a slash"});
     trainer.after_step([&] {
       average.update();
