@@ -65,6 +65,19 @@ class CoordinatorTest : public ::testing::Test {
       }
     }
   }
+  // A job of node 0, with ranks 0 and 1, that node 1 has joined: ranks 2 and 3 are new.
+  void run_with_a_newcomer() {
+    make_elastic(1, 3);
+    add();
+    decide();
+    decide(10s);
+    all(State::running);
+    add();
+    all(State::ended);
+    all(State::waiting);
+    ASSERT_EQ(decide(10s).nodes.size(), 2u);
+    all(State::running);
+  }
   static void fail(NodeStatus& node, int rank, int code) {
     node.has_failed = true;
     WorkerFailure failure;
@@ -292,16 +305,7 @@ TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
 
 // The job ran without that node, and was healthy.
 TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
-  make_elastic(1, 3);
-  add();
-  decide();
-  decide(10s);
-  all(State::running);
-  add();
-  all(State::ended);
-  all(State::waiting);
-  ASSERT_EQ(decide(10s).nodes.size(), 2u);
-  all(State::running);
+  ASSERT_NO_FATAL_FAILURE(run_with_a_newcomer());
   fail(nodes_[1], 2, 2);
   ASSERT_EQ(decide().action, Action::stop);
   all(State::ended);
@@ -327,18 +331,9 @@ TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
 
 // A program that has run for minutes knows its command line.
 TEST_F(CoordinatorTest, ANewNodeThatFailsLaterIsNoWrongCommandLine) {
-  make_elastic(1, 3);
-  add();
-  decide();
-  decide(10s);
-  all(State::running);
-  add();
-  all(State::ended);
-  all(State::waiting);
-  ASSERT_EQ(decide(10s).nodes.size(), 2u);
-  all(State::running);
+  ASSERT_NO_FATAL_FAILURE(run_with_a_newcomer());
   decide(2min);
-  fail(nodes_[1], 1, 2);
+  fail(nodes_[1], 2, 2);
   ASSERT_EQ(decide().action, Action::stop);
   all(State::ended);
   EXPECT_EQ(decide().action, Action::failed);
