@@ -59,6 +59,13 @@ int open_lock_file(const fs::path& path, int flags) {
   return file;
 }
 
+bool is_at(const fs::path& path, int file) {
+  struct stat opened {};
+  struct stat named {};
+  return ::fstat(file, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
 std::string lock_holder(const fs::path& path) {
   constexpr const char* unknown = "another process";
   struct stat file {};

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,7 +134,7 @@ class Turn {
     }
   }
   ~Turn() {
-    if (is_named()) ::unlink(path_.c_str());
+    if (is_at(path_, file_)) ::unlink(path_.c_str());
     ::close(file_);
   }
   Turn(const Turn&) = delete;
@@ -145,20 +144,12 @@ class Turn {
   fs::path path_;
   int file_ = -1;
 
-  // Whether the file that is open still has its name, and no other file has it.
-  bool is_named() const {
-    struct stat opened {};
-    struct stat named {};
-    return ::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
-           opened.st_dev == named.st_dev;
-  }
-
   bool take(const fs::path& archive) {
     file_ = open_lock_file(path_);
     if (file_ < 0) fail_to_write(archive, path_, errno);
     const bool is_held = ::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR);
     // The process before removes the file at the end of its turn.
-    if (!is_held && is_named()) return true;
+    if (!is_held && is_at(path_, file_)) return true;
     ::close(file_);
     return false;
   }

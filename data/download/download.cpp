@@ -119,13 +119,7 @@ class PartFile {
   bool open_alone(const DownloadOptions& options) {
     open();
     const int error_number = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-    if (error_number == 0) {
-      // The file may have been renamed or removed between open and lock.
-      struct stat opened {};
-      struct stat named {};
-      if (::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 && opened.st_ino == named.st_ino)
-        return true;
-    }
+    if (error_number == 0 && is_at(path_, file_)) return true;
     ::close(std::exchange(file_, -1));
     if (error_number == 0 || error_number == EWOULDBLOCK || error_number == EINTR) return false;
     const fs::path mine = temporary_path(folder_of(path_));

@@ -38,8 +38,7 @@ std::vector<std::string> PyTorchTcpStore::multi_get(const std::vector<std::strin
 }
 
 void PyTorchTcpStore::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
-  TANDEM_CHECK(entries.size() <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ",
-               entries.size());
+  check_count(entries.size());
   Message message;
   message.query(Query::multi_set).u64(entries.size());
   for (const auto& [key, value] : entries) {

@@ -38,9 +38,12 @@ void check_value(const std::string& key, const std::string& value) {
                " bytes, at most ", protocol::max_value_bytes, " are allowed");
 }
 
+void check_count(std::size_t keys) {
+  TANDEM_CHECK(keys <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ", keys);
+}
+
 Message keys_query(Query query, const std::vector<std::string>& keys) {
-  TANDEM_CHECK(keys.size() <= protocol::max_keys, "store: at most ", protocol::max_keys, " keys at once, got ",
-               keys.size());
+  check_count(keys.size());
   Message message;
   message.query(query).u64(keys.size());
   for (const auto& key : keys) message.text(user_key(key));

@@ -14,9 +14,11 @@
 
 namespace tandem::distributed {
 
-// The key as it goes over the wire. Error when it is too long; check_value() is the same for a value.
+// The key as it goes over the wire. Error when it is too long; check_value() is the same for a value, and check_count()
+// for the number of keys of one query.
 std::string user_key(const std::string& key);
 void check_value(const std::string& key, const std::string& value);
+void check_count(std::size_t keys);
 protocol::Message keys_query(protocol::Query query, const std::vector<std::string>& keys);
 
 class TcpStoreConnection {

@@ -39,13 +39,6 @@ std::string read_text(const fs::path& path) {
   return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
 }
 
-bool is_at(const fs::path& path, int file) {
-  struct stat opened {};
-  struct stat named {};
-  return ::fstat(file, &opened) == 0 && ::lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
-         opened.st_dev == named.st_dev;
-}
-
 milliseconds changed_at(const struct stat& status) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + milliseconds(status.st_mtim.tv_nsec / 1'000'000);
 }
