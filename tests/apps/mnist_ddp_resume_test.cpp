@@ -139,9 +139,9 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
   write_bytes(folder / "c/checkpoint-0002-00000008.safetensors", "x");
   const auto second = run_mnist_ddp(2, with_data({"--epochs", "2", "--checkpoint", path("c"), "--resume"}));
   EXPECT_EQ(second.code, 0) << second.err;
-  expect_parts(second.err,
-               {"warning: the checkpoint", "checkpoint-0002-00000008.safetensors is damaged",
-                "resumed from " + path("c/checkpoint-0001-00000004.safetensors"), "1 process, continuing with 2"});
+  expect_parts(second.err, {"warning: the checkpoint", "checkpoint-0002-00000008.safetensors is damaged",
+                            "resumed from " + path("c/checkpoint-0001-00000004.safetensors"),
+                            "1 process, continuing with 2 processes"});
 
   // In the middle of an epoch another seed would be another order of the samples.
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
@@ -157,10 +157,10 @@ TEST_F(MnistDdp, goes_on_in_the_middle_of_an_epoch_with_other_ranks_and_batches)
   const std::string rest = ": the remaining samples are redistributed, and the bits differ";
   for (const auto& [processes, more, part, first, second] :
        {std::tuple<int, std::vector<std::string>, std::string, int, int>{
-            2, {}, "1 process, continuing with 2", 1 + 2, 1 + 2 + 2},
+            2, {}, "1 process, continuing with 2 processes", 1 + 2, 1 + 2 + 2},
         {1, {"--batch-size", "50"}, "--batch-size 100, continuing with --batch-size 50", 1 + 5, 1 + 5 + 7},
         {1, {"--accumulate", "2"}, "--accumulate 1, continuing with --accumulate 2", 1 + 2, 1 + 2 + 2},
-        {3, {"--batch-size", "20"}, "1 process, continuing with 3", 1 + 4, 1 + 4 + 6}}) {
+        {3, {"--batch-size", "20"}, "1 process, continuing with 3 processes", 1 + 4, 1 + 4 + 6}}) {
     const auto name = path("c" + std::to_string(processes) + (more.empty() ? "" : more[0]));
     fs::copy(folder / "m", name);
     auto arguments = with_data({"--epochs", "2", "--checkpoint", name, "--resume", "--metrics", path("lines")});

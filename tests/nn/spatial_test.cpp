@@ -56,7 +56,7 @@ TEST(Convolutions, PadByName) {
 }
 
 TEST(Convolutions, RefuseNonsense) {
-  EXPECT_ERROR(nn::Conv2d(4, 6, 3, {.groups = 3}), "Conv2d", "3 groups", "4 channels");
+  EXPECT_ERROR(nn::Conv2d(4, 6, 3, {.groups = 3}), "Conv2d", "3 groups", "the 4 input channels");
   EXPECT_ERROR(nn::Conv1d(4, 6, 0), "Conv1d", "kernel_size");
   EXPECT_ERROR(nn::ConvTranspose2d(4, 6, 3, {.groups = 0}), "ConvTranspose2d", "0 groups");
 }
