@@ -17,11 +17,10 @@ struct MatrixLayout {
 // The layout of the matrices of m. Returns nullopt when neither of the last two dimensions has stride 1, or when the
 // dense runs overlap: a BLAS library cannot read such matrices, so they must be copied first.
 inline std::optional<MatrixLayout> matrix_layout(const Array& m) {
-  const int last = m.ndim() - 1;
-  const std::int64_t rows = m.shape()[last - 1], columns = m.shape()[last];
+  const std::int64_t rows = m.shape()[-2], columns = m.shape()[-1];
   // The stride of a dimension of size 1 is never used, so any value may stand for it.
-  const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[last - 1];
-  const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[last];
+  const std::int64_t to_next_row = rows == 1 ? columns : m.strides()[-2];
+  const std::int64_t to_next_column = columns == 1 ? rows : m.strides()[-1];
   if ((columns == 1 || to_next_column == 1) && to_next_row >= columns) return MatrixLayout{false, to_next_row};
   if ((rows == 1 || to_next_row == 1) && to_next_column >= rows) return MatrixLayout{true, to_next_column};
   return std::nullopt;
