@@ -1,10 +1,10 @@
-// The annexes of this layer add themselves to its lists through this (core/base/annex.h).
+// Adds the annexes of this layer to the layer's lists (core/base/annex.h).
 #pragma once
 
 #include <tandem/core/base/annex.h>
 
 namespace tandem {
 
-void add_autograd_annexes();  // as add_core_annexes()
+void add_autograd_annexes();  // see add_core_annexes()
 
 }  // namespace tandem

@@ -11,7 +11,7 @@ namespace {
 
 thread_local const DetectAnomaly* innermost = nullptr;
 
-// The position, in an array of `shape`, of the element that comes at `index` when the array is read row by row.
+// Returns the position of an element in an array of `shape`. `index` counts the elements in row-major order.
 Dims position_of(std::int64_t index, const Shape& shape) {
   Dims position = shape;
   for (int i = shape.ndim() - 1; i >= 0; --i) {

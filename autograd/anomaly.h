@@ -1,4 +1,4 @@
-// DetectAnomaly: finds the operation that is the first to give NaN or an infinity.
+// DetectAnomaly finds the first operation whose result has a NaN or an infinity.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,18 +9,19 @@
 namespace tandem {
 
 struct DetectAnomalyOptions {
-  bool infinities = true;  // false: infinities may pass, as in masks of attention; only NaN is an Error
+  bool infinities = true;  // false: infinities are allowed, as in attention masks, and only NaN is an Error
 };
 
-// While a DetectAnomaly lives, this thread checks what every operation gives, and every gradient of a backward pass.
-// The first one that has NaN or an infinity is an Error. The Error names the operation, the number and its position,
-// and the module whose forward() called the operation: "in head (Linear)".
+// While a DetectAnomaly lives, this thread checks the result of every operation and every gradient of a backward pass.
+// The first NaN or infinity throws an Error. The Error names the operation, the number, its position, and the module
+// whose forward() called the operation: "in head (Linear)".
 //
 //   const DetectAnomaly detect;
 //   criterion(model(x), y).backward();
 //
-// The module of a gradient is known when the DetectAnomaly lived in the forward pass too. Each check waits for the
-// device and reads all numbers: this is for the search, not for training. It cannot be in a recorded step.
+// Errors in a gradient name the module only if the DetectAnomaly also lived during the forward pass. Each check waits
+// for the device and reads all numbers, so use it to find a bug, not in normal training. A recorded step can't contain
+// one.
 class DetectAnomaly {
  public:
   [[nodiscard]] explicit DetectAnomaly(const DetectAnomalyOptions& options = {});
@@ -33,8 +34,9 @@ class DetectAnomaly {
 
 namespace autograd {
 
-// For operations and the engine: whether a DetectAnomaly lives, and what it finds in `array`, such as "2 of 12 numbers
-// are not finite, the first is -inf at (0, 3)". Empty when it finds nothing.
+// For operations and the engine. searches_anomalies() returns whether a DetectAnomaly lives. anomaly_in() describes the
+// anomaly in `array`, such as "2 of 12 numbers are not finite, the first is -inf at (0, 3)". It returns an empty string
+// if `array` has no anomaly.
 bool searches_anomalies();
 std::string anomaly_in(const Array& array);
 

@@ -1,4 +1,4 @@
-// An annex adds another way to compute scaled_dot_product_attention() here.
+// An annex can add another way to compute scaled_dot_product_attention() here.
 #pragma once
 
 #include <tandem/autograd/annexes.h>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// The arguments have been checked, dropout_p is 0, and attn_mask needs no gradient. An undefined result: it does not
-// serve these arguments.
+// The arguments have been checked, dropout_p is 0, and attn_mask needs no gradient. The method returns an undefined
+// Tensor if it does not support these arguments.
 using AttentionMethod = std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const ScaledDotProductAttentionOptions& options, double scale)>;
 // These methods are tried in order before the full matrix of weights is computed.

@@ -25,8 +25,8 @@ Tensor autocast_f32(const Tensor& x) {
 }
 
 void check_dtypes(const char* operation, const Tensor& x, const Tensor& weight) {
-  TANDEM_CHECK(low_dtype || x.dtype() == weight.dtype(), operation, ": input and weight must have one dtype, got ",
-               x.dtype(), " and ", weight.dtype(), "; cast(x, dtype) converts the input, module.to(dtype) a module");
+  TANDEM_CHECK(low_dtype || x.dtype() == weight.dtype(), operation, ": input and weight must have the same dtype, got ",
+               x.dtype(), " and ", weight.dtype(), "; cast(x, dtype) or module.to(dtype) converts");
 }
 
 }  // namespace tandem

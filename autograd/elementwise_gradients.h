@@ -1,4 +1,4 @@
-// The backward passes of element-wise operations, for the forms that return a new tensor and for those in place.
+// Backward passes of element-wise operations. The in-place operations share them with those that return a new tensor.
 #pragma once
 
 #include <tandem/autograd/anomaly.h>
@@ -7,10 +7,10 @@
 
 namespace tandem::autograd {
 
-// True if record() has anything to do for an operation on x: x needs a gradient, or a DetectAnomaly looks at results.
+// Returns whether record() has work to do for an operation on x: x needs a gradient, or a DetectAnomaly checks results.
 inline bool is_recorded(const Tensor& x) { return (grad_enabled() && x.requires_grad()) || searches_anomalies(); }
 
-// The gradient of x in y = op(x). `saved` is the value that op.saves names. It is not set when op.saves names nothing.
+// The gradient of x in y = op(x). `saved` is the value that op.saves names. It is unset if op.saves names nothing.
 template <class F>
 Array gradient_of(const F& op, const Saved& saved, const Array& grad) {
   if constexpr (std::is_same_v<F, functors::Affine>) {
@@ -29,7 +29,7 @@ Backward unary_backward(const F& op, const Saved& saved) {
   return [op, saved](const Array& grad, Needs) -> Gradients { return {gradient_of(op, saved, grad)}; };
 }
 
-// The operands of y = op(a, b) that the gradients will need.
+// The operands of y = op(a, b) that the backward pass will need.
 template <class F>
 struct SavedOperands {
   Saved a, b;
@@ -62,7 +62,7 @@ Array operand_gradient(const F& op, int operand, const SavedOperands<F>& saved, 
 
 template <class F>
 Backward binary_backward(const F& op, SavedOperands<F> saved, const Array& a, const Array& b) {
-  // Without saved values a gradient still needs the operands' shapes.
+  // Even without saved values, a gradient needs the shapes and dtypes of the operands.
   return [op, saved = std::move(saved), shape_a = a.shape(), shape_b = b.shape(), dtype_a = a.dtype(),
           dtype_b = b.dtype()](const Array& grad, Needs needs) -> Gradients {
     Gradients gradients(2);

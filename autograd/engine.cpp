@@ -1,9 +1,9 @@
-// The backward engine: the chain rule over the recorded graph, without recursion.
+// The backward engine. It applies the chain rule over the recorded graph without recursion.
 //
-// The backward step of an operation runs when the steps of all operations that used its result have run. If several
-// operations are ready, the one that was recorded last runs first. The gradient of a leaf is final when the last
-// operation that used the leaf has run. The hooks of the leaf fire at that moment, so that communication can begin
-// while the rest of the backward pass goes on.
+// The backward step of an operation runs after the steps of all operations that used its result. If several operations
+// are ready, the one that was recorded last runs first. The gradient of a leaf is final when the last operation that
+// used the leaf has run. The leaf's hooks run at that moment, and communication can start while the rest of the
+// backward pass continues.
 #include <tandem/autograd/anomaly.h>
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/graph.h>
@@ -32,7 +32,7 @@ namespace {
 class BackwardPass;
 thread_local BackwardPass* running = nullptr;
 
-// The gradients that autograd::grad() wants, by where they arrive. Undefined: nothing has arrived.
+// The gradients that autograd::grad() requested, keyed by their leaf or node. A gradient is undefined until it arrives.
 struct Wanted {
   std::unordered_map<const TensorState*, Array> leaves;
   std::unordered_map<const GraphNode*, Array> nodes;
@@ -45,7 +45,7 @@ bool may_be_written(const Array& gradient) {
 
 class BackwardPass {
  public:
-  // With `wanted`, gradients go there and to no leaf.
+  // With `wanted`, gradients go to `wanted` and not to the leaves.
   explicit BackwardPass(bool retain_graph, Wanted* wanted = nullptr)
       : retain_graph_(retain_graph), wanted_(wanted), outer_(std::exchange(running, this)) {}
   ~BackwardPass() {
@@ -65,7 +65,7 @@ class BackwardPass {
     for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
   }
 
-  // Adds the graph behind `root` to the pass: a graph that was recorded while the pass runs.
+  // Adds a graph that was recorded while the pass runs. The graph ends at `root`.
   void extend(const Edge& root, Array gradient) {
     count_uses(root);
     deliver(root, std::move(gradient));
@@ -75,8 +75,8 @@ class BackwardPass {
 
   bool reaches(const TensorState* leaf) const { return leaves_.count(leaf) > 0; }
 
-  // For the node that is running: where it may write the gradient of an input, and the gradient that is there already,
-  // to add to it (gradient_place.h).
+  // For the node that is running. place() returns memory to which the node may write the gradient of an input. take()
+  // returns the gradient that has already arrived for an input, and the node adds to it (gradient_place.h).
   Array place(std::size_t input) const { return input < places_.size() ? places_[input] : Array(); }
   Array take(std::size_t input) {
     if (!node_ || input >= node_->edges.size()) return {};
@@ -90,9 +90,9 @@ class BackwardPass {
 
  private:
   struct Pending {
-    std::int64_t uses = 0;  // the number of gradients that have not come yet
+    std::int64_t uses = 0;  // number of gradients that have not arrived yet
     Array gradient;
-    bool is_ours = false;  // whether the pass made `gradient`, and so may add to it in place
+    bool is_ours = false;  // whether the pass made `gradient` and may therefore add to it in place
   };
   struct LaterMade {
     bool operator()(const std::shared_ptr<GraphNode>& a, const std::shared_ptr<GraphNode>& b) const {
@@ -107,9 +107,10 @@ class BackwardPass {
       stack.pop_back();
       if (edge.leaf && ++leaves_[edge.leaf.get()] == 1 && !wanted_) claim(edge.leaf);
       if (!edge.node) continue;
-      if (++pending_[edge.node.get()].uses > 1) continue;  // the node was seen before, and its inputs are counted
+      // the node was seen before, and its inputs are already counted
+      if (++pending_[edge.node.get()].uses > 1) continue;
       TANDEM_CHECK(edge.node->backward, "backward: the graph behind ", edge.node->operation,
-                   " has been freed by an earlier backward(); pass {.retain_graph = true} to that one");
+                   " has been freed by an earlier backward(); pass {.retain_graph = true} to the earlier call");
       for (const Edge& input : edge.node->edges) stack.push_back(&input);
     }
   }
@@ -121,13 +122,13 @@ class BackwardPass {
     std::thread::id other;
     if (leaf->pass_of.compare_exchange_strong(other, me)) claimed_.push_back(leaf);
     else
-      TANDEM_CHECK(other == me, "backward: another thread runs a backward pass that comes to the same leaf of shape ",
+      TANDEM_CHECK(other == me, "backward: another thread is running a backward pass to the same leaf of shape ",
                    leaf->value.shape(),
-                   ", and both would add to its gradient at once: run them one after the other, give "
+                   ", and both would add to its gradient at the same time: run them one after the other, give "
                    "each thread a copy of the model, or use autograd::grad()");
   }
 
-  // Brings one gradient to the place that an edge points to. An undefined gradient stands for zero.
+  // Delivers one gradient to the target of an edge. An undefined gradient means zero.
   void deliver(const Edge& edge, Array gradient) {
     if (edge.leaf && wanted_) {
       const auto found = wanted_->leaves.find(edge.leaf.get());
@@ -138,7 +139,7 @@ class BackwardPass {
       if (gradient.defined()) edge.leaf->accumulate(std::move(gradient));
       if (--leaves_[edge.leaf.get()] == 0) {
         edge.leaf->end_loan();
-        const auto hooks = edge.leaf->grad_ready_hooks;  // a copy, because a hook may remove hooks
+        const auto hooks = edge.leaf->grad_ready_hooks;  // copied, because a hook may remove hooks
         for (const auto& hook : hooks) hook();
       }
     } else if (edge.node) {
@@ -162,8 +163,8 @@ class BackwardPass {
   }
 
   void run_node(GraphNode& node) {
-    // The entry is removed, because the address of the node may be used again: a node that extend() brought in dies
-    // when it has run.
+    // Remove the entry, because another node may get the same address: a node that extend() added is destroyed after it
+    // has run.
     const Array gradient = std::move(pending_.extract(&node).mapped().gradient);
     Gradients gradients(node.edges.size());
     if (gradient.defined() && wanted_) {
@@ -174,7 +175,7 @@ class BackwardPass {
     }
     if (gradient.defined()) {
       node.needs.set_last_run(!retain_graph_);
-      if (!retain_graph_) node.recomputed = nullptr;  // closures that need it have their own handle
+      if (!retain_graph_) node.recomputed = nullptr;  // closures that need it hold their own handle
       places_ = places_for(node);
       node_ = &node;
       Scope scope(node.operation, " backward");
@@ -182,30 +183,30 @@ class BackwardPass {
       gradients = node.backward(gradient.to(node.dtype), node.needs);
       places_.clear();
       node_ = nullptr;
-      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward gave ", gradients.size(),
-                   " gradients for ", node.edges.size(), " inputs");
+      TANDEM_CHECK(gradients.size() == node.edges.size(), node.operation, ": backward returned ", gradients.size(),
+                   " gradients, expected one for each of the ", node.edges.size(), " inputs");
     }
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Edge& edge = node.edges[i];
       if (!gradients[i].defined() || (!edge.leaf && !edge.node)) continue;
       const Shape& shape = edge.leaf ? edge.leaf->value.shape() : edge.node->shape;
       TANDEM_CHECK(gradients[i].shape() == shape, node.operation, ": backward gave input ", i, " a gradient of shape ",
-                   gradients[i].shape(), ", the input has ", shape);
+                   gradients[i].shape(), ", but the input has shape ", shape);
       const Device device = edge.leaf ? edge.leaf->value.device() : edge.node->device;
       if (autograd::searches_anomalies()) check_gradient(node, i, gradients[i]);
       TANDEM_CHECK(gradients[i].device() == device, node.operation, ": backward gave input ", i, " a gradient on ",
-                   gradients[i].device(), ", the input is on ", device);
+                   gradients[i].device(), ", but the input is on ", device);
     }
     if (!retain_graph_) node.backward = nullptr;
-    // Leaves come first, because other ranks may wait for their gradients.
+    // Deliver to leaves first, because other ranks may be waiting for their gradients.
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (node.edges[i].leaf) deliver(node.edges[i], std::move(gradients[i]));
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (node.edges[i].node) deliver(node.edges[i], std::move(gradients[i]));
   }
 
-  // The memory to which the node may write the gradients of its inputs: the fixed memory of leaves that get no other
-  // gradient.
+  // The memory to which the node may write the gradients of its inputs. This is the fixed memory of leaves that receive
+  // no other gradient.
   std::vector<Array> places_for(const GraphNode& node) {
     std::vector<Array> places;
     for (std::size_t i = 0; i < node.edges.size() && !wanted_; ++i) {
@@ -236,42 +237,45 @@ class BackwardPass {
   BackwardPass* const outer_;
   std::unordered_map<const GraphNode*, Pending> pending_;
   std::unordered_map<const TensorState*, std::int64_t> leaves_;
-  std::vector<std::shared_ptr<TensorState>> claimed_;  // the leaves of which no pass around this one knows
+  std::vector<std::shared_ptr<TensorState>> claimed_;  // the leaves that this pass claimed and no enclosing pass had
+                                                       // claimed
   std::priority_queue<std::shared_ptr<GraphNode>, std::vector<std::shared_ptr<GraphNode>>, LaterMade> ready_;
   std::vector<std::function<void()>> callbacks_;
-  const GraphNode* node_ = nullptr;  // the one that is running
+  const GraphNode* node_ = nullptr;  // the node that is running
   std::vector<Array> places_;
 };
 
-// The number 1. It is never overwritten, because autograd writes only to memory that a single Array shows. On a GPU it
-// is kept, because making it takes a kernel.
+// Returns the number 1. It is never overwritten, because autograd writes only to memory that a single Array refers to.
+// On a GPU it is cached, because creating it takes a kernel.
 Array one(const Shape& shape, DType dtype, Device device) {
   const auto make = [&] { return ops::full({}, 1, dtype, device); };
   if (device.is_cpu()) return make().reshape(shape);
-  static auto* kept = new std::map<std::pair<int, DType>, Array>;  // never destroyed: the driver may be gone by then
-  static std::mutex mutex;                                         // guards kept
+  // never destroyed, because the driver may already be gone at exit
+  static auto* kept = new std::map<std::pair<int, DType>, Array>;
+  static std::mutex mutex;  // guards kept
   const std::lock_guard lock(mutex);
   const auto found = kept->find({device.index, dtype});
   if (found != kept->end()) return found->second.reshape(shape);
   const Array made = make();
-  // Each replay of a recorded graph computes the graph's arrays again, in memory that is freed with the graph.
+  // Each replay of a recorded graph recomputes the graph's arrays in memory that is freed with the graph, so don't
+  // cache those.
   if (!is_recording_graph()) kept->emplace(std::pair(device.index, dtype), made);
   return made.reshape(shape);
 }
 
-// The gradient that a pass begins with at `tensor`: `given`, or 1 where none is given.
+// The gradient from which a pass starts at `tensor`: `given`, or 1 if `given` is undefined.
 Array first_gradient(const char* caller, const Tensor& tensor, Array given) {
   TANDEM_CHECK(tensor.requires_grad(), caller,
-               ": nothing here requires a gradient (was it computed under NoGrad, or from inputs "
+               ": this tensor requires no gradient (was it computed under NoGrad, or from inputs "
                "without requires_grad?)");
   if (!given.defined()) {
     TANDEM_CHECK(tensor.numel() == 1, caller, ": shape ", tensor.shape(),
-                 " has more than one element, and an objective is one number: take sum(x) or mean(x), or pass the "
+                 " has more than one element, but backward starts from one number: take sum(x) or mean(x), or pass the "
                  "gradient of each element (.gradient = ...)");
     return one(tensor.shape(), tensor.dtype(), tensor.device());
   }
   TANDEM_CHECK(given.shape() == tensor.shape() && given.device() == tensor.device(), caller, ": the gradient is ",
-               given.shape(), " on ", given.device(), ", the tensor ", tensor.shape(), " on ", tensor.device());
+               given.shape(), " on ", given.device(), ", but the tensor is ", tensor.shape(), " on ", tensor.device());
   return given;
 }
 
@@ -287,9 +291,9 @@ void Tensor::backward(const BackwardOptions& options) const {
 std::vector<Array> autograd::grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                                   const GradOptions& options) {
   const Scope scope("grad");
-  TANDEM_CHECK(!outputs.empty(), "grad: no outputs are given");
+  TANDEM_CHECK(!outputs.empty(), "grad: expected at least one output, got none");
   TANDEM_CHECK(options.gradients.empty() || options.gradients.size() == outputs.size(),
-               "grad: ", options.gradients.size(), " gradients for ", outputs.size(), " outputs");
+               "grad: ", options.gradients.size(), " gradients were given for ", outputs.size(), " outputs");
   Wanted wanted;
   for (const Tensor& input : inputs) {
     TANDEM_CHECK(input.requires_grad(), "grad: an input of shape ", input.shape(), " requires no gradient");
@@ -310,7 +314,7 @@ std::vector<Array> autograd::grad(const std::vector<Tensor>& outputs, const std:
     const Edge edge = edge_to(inputs[i]);
     result.push_back(edge.leaf ? wanted.leaves.at(edge.leaf.get()) : wanted.nodes.at(edge.node.get()));
     TANDEM_CHECK(result.back().defined() || options.allow_unused, "grad: input ", i, " of shape ", inputs[i].shape(),
-                 " has no part in the outputs (.allow_unused = true lets that pass)");
+                 " was not used to compute the outputs (.allow_unused = true allows that)");
   }
   return result;
 }

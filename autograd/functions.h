@@ -1,5 +1,5 @@
-// The differentiable operations. Names and meanings are PyTorch's. Beside them stand einsum (functions/einsum.h) and
-// distances of vectors (functions/distance.h), which are put together from these.
+// The differentiable operations. Names and semantics are PyTorch's. einsum (functions/einsum.h) and distances of
+// vectors (functions/distance.h) are built from these operations.
 #pragma once
 
 #include <tandem/autograd/functions/attention.h>

@@ -20,7 +20,7 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   TANDEM_CHECK(any, "gradcheck: no input requires a gradient");
 
   const Tensor output = function(inputs);
-  TANDEM_CHECK(output.dtype() == DType::f64, "gradcheck: the output is ", output.dtype(), ", it must be f64");
+  TANDEM_CHECK(output.dtype() == DType::f64, "gradcheck: the output is ", output.dtype(), ", but must be f64");
   Generator generator(0);
   std::vector<double> weights(output.numel());
   for (auto& w : weights) w = generator.uniform(0.5, 1.5);
@@ -36,7 +36,8 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].requires_grad()) continue;
     Array value = inputs[i].value();
-    const Array here = value.to(Device{}).clone();  // one element at a time is changed here, then copied to its device
+    const Array here = value.to(Device{}).clone();  // a CPU copy in which one element at a time is changed; it is then
+                                                    // copied to the input's device
     double* x = here.data<double>();
     const Array grad = inputs[i].grad();
     TANDEM_CHECK(grad.defined(), "gradcheck: backward gave input ", i, " no gradient");
@@ -53,8 +54,8 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function
       value.copy_from(here);
       const double numerical = (above - below) / (2 * options.eps);
       TANDEM_CHECK(std::abs(analytic[j] - numerical) <= options.atol + options.rtol * std::abs(numerical),
-                   "gradcheck: input ", i, ", element ", j, ": backward says ", analytic[j],
-                   ", finite differences say ", numerical);
+                   "gradcheck: input ", i, ", element ", j, ": backward computed ", analytic[j],
+                   ", but finite differences give ", numerical);
     }
   }
 }

@@ -1,4 +1,4 @@
-// gradcheck: does an operation's backward agree with finite differences of its forward?
+// gradcheck compares an operation's backward with finite differences of its forward.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -13,9 +13,9 @@ struct GradcheckOptions {
   double rtol = 1e-3;
 };
 
-// Takes a fixed weighted sum of function(inputs), and differentiates it with respect to every element of every input
-// that requires a gradient: once by backward(), once by central differences. Inputs must be f64 leaves. Throws an Error
-// that names the first element where both differ by more than atol + rtol * |numerical|.
+// Differentiates a fixed weighted sum of function(inputs) with respect to every element of every input that requires a
+// gradient, once with backward() and once with central differences. Inputs must be f64 leaves. Throws an Error that
+// names the first element for which the two differ by more than atol + rtol * |numerical|.
 void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& function, std::vector<Tensor> inputs,
                const GradcheckOptions& options = {});
 

@@ -12,18 +12,19 @@ enum class Kind { image, signal };
 inline Array as_image(const Array& a, Kind kind) { return kind == Kind::signal && a.defined() ? a.unsqueeze(2) : a; }
 inline Array as_given(const Array& a, Kind kind) { return kind == Kind::signal && a.defined() ? a.squeeze(2) : a; }
 
-// f(x, more..., kind, operation) for a batch: for x itself, or, when x has no batch dimension, for a batch that holds
-// only x. The result then has no batch dimension either.
+// Calls f(x, more..., kind, operation) for a batch. If x has no batch dimension, f gets a batch that holds only x, and
+// the result has no batch dimension either.
 template <class F, class... More>
 Tensor of_batch(F f, Kind kind, const char* operation, const Tensor& x, const More&... more) {
   if (!x.defined() || x.shape().ndim() != (kind == Kind::signal ? 2 : 3)) return f(x, more..., kind, operation);
   return squeeze(f(unsqueeze(x, 0), more..., kind, operation), 0);
 }
 
-// An option for both dimensions of the image. For a signal the option gives the width, and the height gets `none`.
+// Converts an option for both dimensions of the image. For a signal the option gives the width, and the height gets
+// `none`.
 inline Extent extent_of(Extent given, Kind kind, std::int64_t none, const char* operation) {
   if (kind == Kind::image) return given;
-  TANDEM_CHECK(given.h == given.w, operation, ": takes one number for each option, got ", given);
+  TANDEM_CHECK(given.h == given.w, operation, ": expected one number for each option, got ", given);
   return {none, given.w};
 }
 

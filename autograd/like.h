@@ -1,5 +1,5 @@
-// New Arrays like a Tensor: with its shape and layout, on its device, and with its dtype unless another is given. They
-// have no history. core/ops/create.h has the same for Arrays.
+// Creates new Arrays like a Tensor: with its shape and layout, on its device, and with its dtype unless another is
+// given. The Arrays have no history. core/ops/create.h has the same functions for Arrays.
 #pragma once
 
 #include <tandem/autograd/tensor.h>

@@ -1,4 +1,4 @@
-// The 16-bit copies of parameters in f32 that operations read under an Autocast.
+// The 16-bit copies of f32 parameters that operations read under an Autocast.
 #pragma once
 
 #include <tandem/autograd/annexes.h>
@@ -11,23 +11,24 @@ namespace tandem {
 
 namespace autograd {
 
-// `value`, which shows the numbers of `parameter`, in `dtype`. It is dense in the order of `value`, if that is dense.
+// Returns `value`, a view of `parameter`, in `dtype`. The result is dense in the order of `value` if `value` is dense.
 Array low_weight(const Tensor& parameter, const Array& value, DType dtype);
 
-// `bias` for an operation on x, or nothing where it is undefined. The kernels of the CPU take a bias of any dtype.
+// Returns `bias` for an operation on x, or nullopt if `bias` is undefined. The CPU's kernels accept a bias of any
+// dtype.
 std::optional<Array> low_bias(const Tensor& bias, const Array& x);
 
-// The scope of an Autocast: the copies end with the outermost one.
+// The scope of an Autocast. The copies are freed when the outermost scope ends.
 class LowWeightScope : NoCopy {
  public:
   LowWeightScope();
   ~LowWeightScope();
 };
 
-// Another way to make the copies that a GPU reads. low_weight() calls it under an Autocast of this thread.
+// Another way to make the copies that a GPU reads. low_weight() calls it under an Autocast on this thread.
 struct LowWeightCopies {
-  Array (*make)(const Tensor& parameter, const Array& value, DType dtype);  // as low_weight()
-  void (*end)();  // the outermost Autocast of this thread has ended
+  Array (*make)(const Tensor& parameter, const Array& value, DType dtype);  // see low_weight()
+  void (*end)();  // called when the outermost Autocast on this thread ends
 };
 AnnexList<LowWeightCopies>& low_weight_copies();  // the first one is used
 

@@ -1,4 +1,4 @@
-// How a differentiable operation is written. The function computes the value. A closure computes the gradients of the
+// How to write a differentiable operation: a function computes the value, and a closure computes the gradients of the
 // inputs.
 //
 //   Tensor square(const Tensor& x) {
@@ -9,7 +9,7 @@
 //                   });
 //   }
 //
-// Closures hold Arrays, never Tensors. So no graph can keep itself alive. gradcheck (autograd/gradcheck.h) tells
+// Closures hold Arrays, never Tensors, so a graph can't keep itself alive. gradcheck (autograd/gradcheck.h) checks
 // whether the value and the closure agree.
 #pragma once
 
@@ -19,20 +19,20 @@
 
 namespace tandem::autograd {
 
-// The inputs that need a gradient: needs[i] is true when input i does. A closure may leave out the other gradients.
+// The inputs that need a gradient: needs[i] is true if input i does. A closure may omit the other gradients.
 class Needs {
  public:
   bool operator[](int input) const { return bits_ >> bit(input) & 1u; }
   void set(int input) { bits_ |= 1u << bit(input); }
   bool any() const { return bits_ != 0; }
 
-  // True in the last run of the closure: the graph is not retained. The closure may then overwrite memory that no other
-  // object holds.
+  // True if this is the last run of the closure, because the graph is not retained. The closure may then overwrite
+  // memory that no other object holds.
   bool is_last_run() const { return last_run_; }
   void set_last_run(bool last_run) { last_run_ = last_run; }
 
  private:
-  // Inputs from number 31 on share one bit: all of them are needed when one of them is.
+  // Inputs from number 31 on share one bit: if one of them is needed, all are.
   static int bit(int input) { return input < 31 ? input : 31; }
 
   std::uint32_t bits_ = 0;
@@ -43,21 +43,21 @@ class Needs {
 using Gradients = std::vector<Array>;
 using Backward = std::function<Gradients(const Array& grad_output, Needs needs)>;
 
-// Returns whether no other Array shows the memory of `array`: no Tensor, no closure and no view. The memory may then be
-// overwritten.
+// Returns whether no other Array refers to the memory of `array`: no Tensor, no closure and no view. If so, the memory
+// may be overwritten.
 inline bool is_unshared(const Array& array) { return array.storage().use_count() == 1; }
 
-// A result that is cheap to compute from Arrays that the graph holds anyway. The graph then need not hold the result
-// between forward and backward: the first closure that needs it computes it again.
+// A result that is cheap to compute from Arrays that the graph holds anyway. The graph then need not store the result
+// between forward and backward: the first closure that needs the result recomputes it.
 class Recomputed {
  public:
-  // `version` is the version of the result's storage. If the storage has another one later, the result was changed in
-  // place, and this object no longer stands for it.
+  // `version` is the version of the result's storage. If that version changes, the result was modified in place, and
+  // this object no longer represents it.
   Recomputed(std::function<Array()> compute, std::uint64_t version) : compute_(std::move(compute)), version_(version) {}
   const Array& get() {
     if (compute_) {
       array_ = compute_();
-      compute_ = nullptr;  // with the Arrays that it holds
+      compute_ = nullptr;  // frees the Arrays that it holds
     }
     return array_;
   }
@@ -69,16 +69,16 @@ class Recomputed {
   std::uint64_t version_;
 };
 
-// An Array that the backward closure will need. If an operation has changed the Array in place, its use is an Error
+// An Array that the backward closure will need. If an operation has changed the Array in place, get() throws an Error
 // that names both operations. Without this check the gradient would be wrong.
 class Saved {
  public:
   Saved() = default;
   Saved(const char* operation, Array array) : operation_(operation), array_(std::move(array)) {
-    TANDEM_CHECK(array_.defined(), operation, ": an Array that it needs is undefined");
+    TANDEM_CHECK(array_.defined(), operation, ": an Array to save for backward is undefined");
     version_ = array_.storage()->version();
   }
-  // Keeps x's Recomputed instead of its memory, if x has one.
+  // Stores x's Recomputed instead of its memory, if x has one.
   Saved(const char* operation, const Tensor& x);
   explicit Saved(std::shared_ptr<Recomputed> recomputed) : recomputed_(std::move(recomputed)) {}
   const Array& get() const {
@@ -86,7 +86,7 @@ class Saved {
     check_unchanged();
     return array_;
   }
-  // For a closure that needs the Array without its numbers, or has them from elsewhere.
+  // For a closure that does not need the Array's contents, or gets them elsewhere.
   void check_unchanged() const;
   bool is_set() const { return recomputed_ || array_.defined(); }
   operator const Array&() const { return get(); }  // NOLINT: meant to be used like the Array
@@ -99,24 +99,24 @@ class Saved {
   std::shared_ptr<Recomputed> recomputed_;
 };
 
-// The saved Array of an optional input: undefined for an undefined Tensor.
+// Returns the value of an optional input, or an undefined Array for an undefined Tensor.
 inline Array value_of(const Tensor& x) { return x.defined() ? x.value() : Array(); }
 
-// Makes the result of an operation from `value`. The result has `backward` as its history when gradients are enabled
-// and an input needs a gradient.
+// Makes the result of an operation from `value`. If gradients are enabled and an input needs one, the result gets
+// `backward` as its history.
 Tensor record(const char* operation, std::span<const Tensor> inputs, Array value, Backward backward);
 inline Tensor record(const char* operation, std::initializer_list<Tensor> inputs, Array value, Backward backward) {
   return record(operation, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(backward));
 }
 
-// The same for an operation of one input: back(g) makes the gradient of x from the gradient g of the result.
+// The same for an operation with one input: back(g) computes the gradient of x from the gradient g of the result.
 template <class F>
 Tensor record_unary(const char* operation, const Tensor& x, Array value, F back) {
   return record(operation, {x}, std::move(value),
                 [back = std::move(back)](const Array& grad, Needs) -> Gradients { return {back(grad)}; });
 }
 
-// An operation that writes over its first input:
+// An operation that overwrites its first input:
 //
 //   void scale_(Tensor& x, double factor) {
 //     check_in_place("scale_", {x});
@@ -124,9 +124,9 @@ Tensor record_unary(const char* operation, const Tensor& x, Array value, F back)
 //     record_in_place("scale_", {x}, [factor](const Array& grad, Needs) -> Gradients { ... });
 //   }
 //
-// Error when gradients are recorded and the first input is a leaf that requires a gradient. Error also when other
-// Tensors of the graph show the memory of the first input (one is a view of the other): the history of those Tensors
-// would not know of the change.
+// check_in_place() throws an Error if gradients are recorded and the first input is a leaf that requires a gradient. It
+// also throws an Error if other Tensors of the graph share memory with the first input (one is a view of the other),
+// because their history would miss the change.
 void check_in_place(const char* operation, std::initializer_list<Tensor> inputs);
 void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward);
 

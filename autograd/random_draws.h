@@ -1,4 +1,4 @@
-// Random draws from what a network gives. Draws have no gradient. More are in core/ops/create.h.
+// Random draws from the outputs of a network. Draws have no gradient. core/ops/create.h has more.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -6,11 +6,11 @@
 
 namespace tandem {
 
-// 1 with the probability that stands in `probabilities`, else 0: ops::bernoulli.
+// Draws 1 with the probability that `probabilities` gives, else 0: ops::bernoulli.
 inline Array bernoulli(const Tensor& probabilities, Generator& generator = default_generator()) {
   return ops::bernoulli(probabilities.value(), generator);
 }
-// `count` positions in each row of `weights`, drawn in proportion to them: ops::multinomial.
+// Draws `count` positions in each row of `weights`, in proportion to the weights: ops::multinomial.
 //
 //   const Array next = multinomial(softmax(logits, -1), 1);  // (rows, 1)
 inline Array multinomial(const Tensor& weights, std::int64_t count, bool replacement = false,

@@ -17,7 +17,7 @@ namespace {
 thread_local bool grad_is_enabled = true;
 
 TensorState& checked(const std::shared_ptr<TensorState>& state) {
-  TANDEM_CHECK(state, "this Tensor is undefined: assign one to it first");
+  TANDEM_CHECK(state, "this Tensor is undefined: assign a value to it first");
   return *state;
 }
 
@@ -34,10 +34,10 @@ Tensor::Tensor(Array value, bool requires_grad) : state_(std::make_shared<Tensor
 
 void Tensor::fail_reassigned() {
   detail::fail(
-      "this Tensor is a parameter or buffer of a module, and cannot be made to refer to another one: the module would "
-      "go on with the old value. To share a parameter call tie(parameter, other) in the module (nn/module.h); to give "
-      "it "
-      "other numbers call set_value()");
+      "this Tensor is a parameter or buffer of a module and can't be replaced by another Tensor: the module would "
+      "keep using the old value. To share a parameter, call tie(parameter, other) in the module (nn/module.h). To "
+      "change "
+      "its numbers, call set_value()");
 }
 
 const Array& Tensor::value() const { return checked(state_).value; }
@@ -45,8 +45,8 @@ bool Tensor::requires_grad() const { return checked(state_).requires_grad; }
 bool Tensor::is_leaf() const { return checked(state_).node == nullptr; }
 
 void Tensor::set_requires_grad(bool requires_grad) {
-  TANDEM_CHECK(is_leaf(), "set_requires_grad: only a leaf can be told; use detach() to get one");
-  TANDEM_CHECK(!requires_grad || is_floating(dtype()), "only floating tensors can require a gradient, this one is ",
+  TANDEM_CHECK(is_leaf(), "set_requires_grad: only a leaf can change this setting; use detach() to get a leaf");
+  TANDEM_CHECK(!requires_grad || is_floating(dtype()), "only floating tensors can require a gradient, but this one is ",
                dtype());
   state_->requires_grad = requires_grad;
 }
@@ -54,7 +54,7 @@ void Tensor::set_requires_grad(bool requires_grad) {
 Array Tensor::grad() const {
   TANDEM_CHECK(is_leaf() || state_->node->retained.lock() == state_, "grad: this tensor is the result of ",
                state_->node->operation,
-               ", and only leaves keep gradients: call retain_grad() before backward(), or use autograd::grad()");
+               ", and only leaves store gradients: call retain_grad() before backward(), or use autograd::grad()");
   return state_->has_grad ? state_->lend_grad() : Array();
 }
 
@@ -68,8 +68,8 @@ void Tensor::zero_grad() { checked(state_).has_grad = false; }
 void Tensor::set_grad(Array grad) {
   zero_grad();
   if (!grad.defined()) return;
-  TANDEM_CHECK(grad.shape() == shape() && grad.device() == device(), "set_grad: the gradient is ", grad.shape(), " on ",
-               grad.device(), ", the tensor ", shape(), " on ", device());
+  TANDEM_CHECK(grad.shape() == shape() && grad.device() == device(), "set_grad: the gradient has shape ", grad.shape(),
+               " on ", grad.device(), ", but the tensor has shape ", shape(), " on ", device());
   state_->accumulate(std::move(grad));
 }
 
@@ -78,7 +78,7 @@ bool Tensor::has_grad_buffer() const { return checked(state_).grad_is_fixed; }
 void Tensor::set_grad_buffer(Array buffer) {
   TANDEM_CHECK(buffer.shape() == shape() && buffer.dtype() == dtype() && buffer.device() == device(),
                "set_grad_buffer: buffer is ", buffer.shape(), ' ', buffer.dtype(), " on ", buffer.device(),
-               ", the tensor ", shape(), ' ', dtype(), " on ", device());
+               ", but the tensor is ", shape(), ' ', dtype(), " on ", device());
   if (state_->has_grad) buffer.copy_from(state_->grad);
   state_->grad = std::move(buffer);
   state_->grad_is_fixed = true;
@@ -87,10 +87,10 @@ void Tensor::set_grad_buffer(Array buffer) {
 void Tensor::release_grad_buffer() { checked(state_).grad_is_fixed = false; }
 
 void Tensor::set_value(Array value) {
-  TANDEM_CHECK(is_leaf(), "set_value: only a leaf can be given another value");
+  TANDEM_CHECK(is_leaf(), "set_value: only a leaf can get another value");
   TANDEM_CHECK(value.shape() == shape() && value.dtype() == dtype() && value.device() == device(),
-               "set_value: value is ", value.shape(), ' ', value.dtype(), " on ", value.device(), ", the tensor ",
-               shape(), ' ', dtype(), " on ", device());
+               "set_value: value is ", value.shape(), ' ', value.dtype(), " on ", value.device(),
+               ", but the tensor is ", shape(), ' ', dtype(), " on ", device());
   state_->value = std::move(value);
 }
 
@@ -107,12 +107,12 @@ void Tensor::move_into(Array memory) {
 }
 
 void Tensor::move_to(Device device) {
-  TANDEM_CHECK(is_leaf(), "move_to: only a leaf can move; to() gives a copy of any tensor");
+  TANDEM_CHECK(is_leaf(), "move_to: only a leaf can move; to() copies any tensor");
   if (device == this->device()) return;
   TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradient lies in a communication bucket can't move to ", device,
                ": move the model before you construct DistributedDataParallel");
-  // Kernels for images want the filters of a convolution in their own order of memory: channels last on a GPU,
-  // row-major on the CPU. So a step converts none of them.
+  // Convolution kernels need filters in a specific memory order: channels last on a GPU, row-major on the CPU. Changing
+  // the order here saves each step the conversion.
   const auto moved = [&](const Array& a) {
     const Array there = a.to(device);
     if (there.ndim() != 4) return there;
@@ -123,12 +123,12 @@ void Tensor::move_to(Device device) {
 }
 
 void Tensor::move_to(DType dtype) {
-  TANDEM_CHECK(is_leaf(), "move_to: only a leaf can change its dtype; cast() gives a copy of any tensor");
+  TANDEM_CHECK(is_leaf(), "move_to: only a leaf can change its dtype; cast() copies any tensor");
   if (dtype == this->dtype()) return;
   TANDEM_CHECK(is_floating(dtype) || !requires_grad(), "move_to: a tensor that requires a gradient can't become ",
                dtype);
   TANDEM_CHECK(!state_->grad_is_fixed, "a tensor whose gradient lies in a communication bucket can't become ", dtype,
-               ": convert the model before DistributedDataParallel is made");
+               ": convert the model before you construct DistributedDataParallel");
   state_->value = state_->value.to(dtype);
   state_->grad = state_->has_grad ? state_->grad.to(dtype) : Array();
 }
@@ -144,7 +144,7 @@ Tensor Tensor::to(Device device) const {
 }
 
 HookHandle Tensor::on_grad_ready(std::function<void()> hook) const {
-  TANDEM_CHECK(is_leaf() && requires_grad(), "on_grad_ready: only a leaf that requires a gradient has one");
+  TANDEM_CHECK(is_leaf() && requires_grad(), "on_grad_ready: only a leaf that requires a gradient can have this hook");
   TANDEM_CHECK(hook, "on_grad_ready: the hook is an empty function");
   auto& hooks = state_->grad_ready_hooks;
   hooks.push_back(std::move(hook));
@@ -172,9 +172,9 @@ void TensorState::accumulate(Array gradient) {
     if (is_there) grad.storage()->written_by("backward");  // the operation wrote it there (gradient_place.h)
     else grad.copy_from(gradient);
   } else {
-    // The gradient gets the memory order of the value, or is row-major when the value is not dense. The array that
-    // arrived is kept if no other Array shows its memory and it has that order already. The gradient of a sum, for
-    // example, does not have it: it may be one number repeated.
+    // The gradient gets the memory order of the value, or is row-major if the value is not dense. The incoming array is
+    // kept if no other Array refers to its memory and it already has that order. The gradient of a sum, for example,
+    // may not have that order, because it can be one repeated number.
     const MemoryOrder order(value);
     const bool ours = is_unshared(gradient) && gradient.dtype() == value.dtype() && order.fits(gradient);
     if (ours) {
@@ -195,15 +195,14 @@ Array TensorState::lend_grad() {
 }
 
 void TensorState::end_loan() {
-  if (loan_.use_count() <= 1) return;  // the program has kept nothing
+  if (loan_.use_count() <= 1) return;  // the program holds no copy of the Array
   loan_->revoke(
-      "this Array was a gradient, and a backward pass has computed the next one since: a program that needs the "
-      "earlier "
-      "numbers keeps grad().clone()");
+      "this Array was a gradient, and a later backward pass has replaced it: to keep the "
+      "earlier numbers, store grad().clone()");
   loan_ = nullptr;
 }
 
-// A long chain of nodes must not be released by recursion. So nodes that lose their last owner wait in a list.
+// Recursion would overflow the stack on a long chain of nodes. So nodes that lose their last owner wait in a list.
 GraphNode::~GraphNode() {
   thread_local std::vector<std::shared_ptr<GraphNode>>* waiting = nullptr;
   if (waiting) {
@@ -215,7 +214,7 @@ GraphNode::~GraphNode() {
   waiting = &mine;
   for (auto& edge : edges)
     if (edge.node) mine.push_back(std::move(edge.node));
-  backward = nullptr;  // it may own the same nodes, and must not be the last to let go of them
+  backward = nullptr;  // `backward` may own the same nodes and must not be the last to release them
   while (!mine.empty()) {
     const auto next = std::move(mine.back());
     mine.pop_back();
@@ -295,7 +294,7 @@ void check_value(const char* operation, std::span<const Tensor> inputs, const Ar
   detail::fail("DetectAnomaly: in the result of ", operation, ", ", found, of_input);
 }
 
-// Notes the shapes of an operation, whose scope is the innermost one.
+// Adds the shapes of an operation to the innermost scope, if that scope belongs to the operation.
 void note_shapes(const char* operation, std::span<const Tensor> inputs, const Array& value) {
   Scope* const scope = Scope::innermost();
   if (!scope || !scope->takes_notes() || scope->has_notes() || std::string_view(scope->name()) != operation) return;
@@ -330,9 +329,10 @@ void check_in_place(const char* operation, std::initializer_list<Tensor> inputs)
   const Tensor& target = *inputs.begin();
   TANDEM_CHECK(!target.is_leaf() || !target.requires_grad(), operation, ": a leaf that requires a gradient (shape ",
                target.shape(), ") can't be changed in place while gradients are recorded; do it under NoGrad");
-  TANDEM_CHECK(!target.state()->shares_memory, operation, ": this tensor of shape ", target.shape(),
-               " shares its memory with another one of the graph (one is a view of the other), which can't know of a "
-               "change in place; use the form that returns a new tensor");
+  TANDEM_CHECK(
+      !target.state()->shares_memory, operation, ": this tensor of shape ", target.shape(),
+      " shares its memory with another tensor of the graph (one is a view of the other), whose history would miss a "
+      "change in place; use the form that returns a new tensor");
 }
 
 void record_in_place(const char* operation, std::initializer_list<Tensor> inputs, Backward backward) {

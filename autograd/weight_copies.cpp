@@ -1,9 +1,9 @@
-// Makes the 16-bit copies of all weights on a GPU together.
+// Makes the 16-bit copies of all weights on a GPU in one kernel.
 //
-// On a GPU each conversion is a kernel, and a small network has more parameters than other work. So all parameters that
-// an Autocast needs are converted by one kernel, as soon as the first of them is needed. Which they are is known from
-// the last Autocast of the same thread that began with the same parameter. The copies live as long as the outermost
-// Autocast. A copy is rebuilt when its parameter has changed.
+// On a GPU each conversion is a kernel, and in a small network most kernels would be conversions. So one kernel
+// converts all parameters that an Autocast needs, as soon as the first of them is needed. The list of parameters comes
+// from the last Autocast on the same thread that began with the same parameter. The copies live as long as the
+// outermost Autocast. A copy is rebuilt if its parameter has changed.
 #include <tandem/autograd/low_weights.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
@@ -16,10 +16,10 @@ namespace tandem {
 namespace autograd {
 namespace {
 
-// The number of the recording that this thread is in; 0 outside of one.
+// The number of the graph recording on this thread, or 0 outside of a recording.
 std::uint64_t recording_number() { return is_recording_graph() ? Recording::current()->number() : 0; }
 
-// A parameter, or a view of one, that keeps no memory alive.
+// A parameter, or a view of one. It keeps no memory alive.
 struct Weight {
   std::weak_ptr<Storage> storage;
   const Storage* address;
@@ -28,7 +28,7 @@ struct Weight {
   std::int64_t offset;
   DType low;  // the dtype of the copy
   bool is_needed = false;
-  // The copy, or undefined. The next members say when it was made.
+  // The copy, or undefined. The next members record when it was made.
   Array copy{};
   std::uint64_t version = 0, recording = 0, replays = 0;
 
@@ -43,7 +43,7 @@ struct Weight {
     return address == value.storage().get() && !storage.expired() && offset == value.offset() && low == dtype &&
            shape == value.shape() && strides == value.strides();
   }
-  // A replay changes parameters, and does not count that as a write. Copies that a recording made exist in its replays.
+  // A replay changes parameters without counting that as a write. Copies made in a recording exist only in its replays.
   bool has_copy() const {
     return copy.defined() && version == address->version() && recording == recording_number() &&
            replays == replays_so_far();
@@ -55,15 +55,15 @@ struct Weight {
     replays = replays_so_far();
   }
   std::int64_t numel() const { return shape.product(); }
-  // All numbers, in the order of memory.
+  // All elements, in memory order.
   Array numbers() const { return {storage.lock(), {numel()}, {1}, offset, DType::f32}; }
 };
 
 using Weights = std::vector<Weight>;
 
 struct Scopes {
-  Weights now;                   // of the outermost scope; the first one was needed first
-  std::vector<Weights> earlier;  // of scopes that have ended
+  Weights now;                   // those of the outermost scope; the first one was needed first
+  std::vector<Weights> earlier;  // those of scopes that have ended
 };
 thread_local Scopes scopes;
 
@@ -83,7 +83,7 @@ Weight& find(const Array& value, DType dtype) {
   return scopes.now.emplace_back(value, dtype);
 }
 
-// Makes the copies side by side, each at an address that is a multiple of 16 bytes.
+// Stores the copies one after another, each at an address that is a multiple of 16 bytes.
 void copy_all(const std::vector<Weight*>& weights, Device device) {
   constexpr std::int64_t together = 8;
   const DType dtype = weights.front()->low;
@@ -97,7 +97,7 @@ void copy_all(const std::vector<Weight*>& weights, Device device) {
     parts.push_back(weight->numbers());
     weight->keep(Array(all.storage(), weight->shape, weight->strides, at, dtype));
     at += weight->numel();
-    // Any numbers fill the gaps.
+    // Arbitrary numbers fill the gaps.
     if (const std::int64_t gap = (together - at % together) % together; gap > 0) {
       parts.push_back(largest->numbers().narrow(0, 0, std::min(gap, largest->numel())));
       at += gap;

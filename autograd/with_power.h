@@ -1,12 +1,12 @@
-// The choice of the operation that raises to a power, for pow and pow_.
+// Selects the operation that raises to a power, for pow and pow_.
 #pragma once
 
 #include <tandem/core/formulas/functors.h>
 
 namespace tandem::autograd {
 
-// Calls f with the operation that raises x to the power of `exponent`. Several exponents have an operation that is
-// cheaper than the general one.
+// Calls f with the operation that raises x to the power of `exponent`. Some exponents have an operation that is cheaper
+// than the general one.
 template <class F>
 decltype(auto) with_power(double exponent, bool is_floating, F f) {
   if (exponent == 2) return f(functors::Square{});

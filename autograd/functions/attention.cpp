@@ -21,11 +21,11 @@ constexpr const char* name = "scaled_dot_product_attention";
 
 void check(const Tensor& query, const Tensor& key, const ScaledDotProductAttentionOptions& options) {
   TANDEM_CHECK(query.shape().ndim() >= 2 && key.shape().ndim() >= 2 && query.dim(-1) == key.dim(-1), name, ": query ",
-               query.shape(), " and key ", key.shape(), " do not fit: needs (..., L, E) and (..., S, E)");
+               query.shape(), " and key ", key.shape(), " do not fit: expected (..., L, E) and (..., S, E)");
   TANDEM_CHECK(query.dtype() == key.dtype() && is_floating(query.dtype()), name,
-               ": query and key need one floating dtype, got ", query.dtype(), " and ", key.dtype());
+               ": query and key must have the same floating dtype, got ", query.dtype(), " and ", key.dtype());
   TANDEM_CHECK(query.device() == key.device(), name, ": query is on ", query.device(), ", key on ", key.device());
-  TANDEM_CHECK(!options.attn_mask.defined() || !options.is_causal, name, ": takes attn_mask or is_causal, not both");
+  TANDEM_CHECK(!options.attn_mask.defined() || !options.is_causal, name, ": attn_mask and is_causal can't be combined");
   const Tensor& mask = options.attn_mask;
   TANDEM_CHECK(!mask.defined() || is_floating(mask.dtype()) || mask.dtype() == DType::boolean, name,
                ": attn_mask must be bool or floating, got ", mask.dtype());
@@ -71,9 +71,9 @@ Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in
   const Tensor query = autocast_low(query_in), key = autocast_low(key_in), value = autocast_low(value_in);
   check(query, key, options);
   TANDEM_CHECK(value.shape().ndim() >= 2 && value.dim(-2) == key.dim(-2), name, ": key ", key.shape(), " and value ",
-               value.shape(), " do not fit: needs (..., S, E) and (..., S, F)");
+               value.shape(), " do not fit: expected (..., S, E) and (..., S, F)");
   TANDEM_CHECK(value.dtype() == key.dtype() && value.device() == key.device(), name, ": key is ", key.dtype(), " on ",
-               key.device(), ", value ", value.dtype(), " on ", value.device());
+               key.device(), ", but value is ", value.dtype(), " on ", value.device());
   const bool drops = options.dropout_p > 0;
   if (!drops && (!options.attn_mask.defined() || !options.attn_mask.requires_grad())) {
     for (const auto& method : attention_methods().entries())

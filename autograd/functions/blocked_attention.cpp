@@ -1,4 +1,4 @@
-// Attention by a kernel that never holds all attention weights at once. It adds itself to attention_methods().
+// Attention with a kernel that never stores all attention weights at once. It adds itself to attention_methods().
 #include <tandem/autograd/attention_method.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* name = "scaled_dot_product_attention";
 
-// The shape of `batch`, followed by the two dimensions `rows` and `columns`.
+// Appends the two dimensions `rows` and `columns` to the shape `batch`.
 Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   Shape shape = batch;
   shape.push_back(rows);

@@ -19,8 +19,8 @@ namespace {
 void check_convolution(const Tensor& x, const Tensor& weight, Kind kind, const char* operation) {
   check_ndim(x, kind, operation, "input", batch_shape(kind));
   check_ndim(weight, kind, operation, "weight",
-             kind == Kind::signal ? "of 3 dimensions, with the kernel's size last"
-                                  : "of 4 dimensions, with the kernel's height and width last");
+             kind == Kind::signal ? "3-dimensional, with the kernel size last"
+                                  : "4-dimensional, with the kernel height and width last");
   check_dtypes(operation, x, weight);
 }
 
@@ -31,9 +31,9 @@ Window window_of(const Tensor& weight, Extent stride, Extent padding, Extent dil
           extent_of(dilation, kind, 1, operation), groups};
 }
 
-// A weight as a GPU convolves x with it: channels last, and in the dtype of x. `weight` shows the numbers of
-// `parameter`. It is brought into that form once for the convolution and its gradients. The CPU does so as it packs
-// weights.
+// Returns the weight in the form that a GPU's convolution of x needs: channels last, and in the dtype of x. `weight` is
+// `parameter` as an image. The weight is converted once, for the convolution and its gradients. The CPU converts
+// weights as it packs them.
 Array filter_for(const Array& x, const Array& weight, const Tensor& parameter) {
   const bool fits = weight.dtype() == x.dtype(), lowers = weight.dtype() == DType::f32 && size_of(x.dtype()) == 2;
   if (x.device().is_cpu() || x.dtype() == DType::f64 || !(fits || lowers)) return weight;
@@ -95,11 +95,11 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const Tensor& bias, c
                 });
 }
 
-// Returns whether the output padding is below the stride, as the operation requires. An output padding that is below
-// only the dilation is allowed too, but it adds elements that no position of the window covers.
+// Returns whether the output padding is smaller than the stride, as the operation requires. An output padding that is
+// only smaller than the dilation is allowed too, but it adds elements that no position of the window covers.
 bool ends_within_stride(Extent output_padding, const Window& window) {
   const auto within = [](std::int64_t more, std::int64_t stride, std::int64_t dilation) {
-    // If `more` is below neither, the operation itself throws the Error.
+    // If `more` is smaller than neither, the operation itself throws the Error.
     return more < stride || more >= dilation;
   };
   return within(output_padding.h, window.stride.h, window.dilation.h) &&
@@ -109,7 +109,7 @@ bool ends_within_stride(Extent output_padding, const Window& window) {
 Tensor convolve_transposed(const Tensor& input, const Tensor& weight, const Tensor& bias,
                            const ConvTransposeOptions& options, Kind kind, const char* operation);
 
-// Computes the result without any padding. Then it cuts off the padding and appends zeros for the output padding.
+// Computes the result without padding. Then it crops the padding and appends zeros for the output padding.
 Tensor padded_at_end(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options,
                      Kind kind, const char* operation) {
   ConvTransposeOptions unpadded = options;

@@ -29,12 +29,13 @@ Tensor cdist(const Tensor& left, const Tensor& right, double p) {
   const Scope scope("cdist");
   const Tensor a = autocast_f32(left), b = autocast_f32(right);
   TANDEM_CHECK(a.shape().ndim() >= 2 && b.shape().ndim() >= 2 && a.dim(-1) == b.dim(-1), "cdist: shapes ", a.shape(),
-               " and ", b.shape(), " do not fit: needs (..., P, M) and (..., R, M)");
-  TANDEM_CHECK(is_floating(a.dtype()) && a.dtype() == b.dtype(), "cdist: operands must be of one floating dtype, got ",
-               a.dtype(), " and ", b.dtype());
-  TANDEM_CHECK(p >= 0, "cdist: p must be 0 or more, got ", p);
+               " and ", b.shape(), " do not fit: expected (..., P, M) and (..., R, M)");
+  TANDEM_CHECK(is_floating(a.dtype()) && a.dtype() == b.dtype(),
+               "cdist: operands must have the same floating dtype, got ", a.dtype(), " and ", b.dtype());
+  TANDEM_CHECK(p >= 0, "cdist: p must be at least 0, got ", p);
   if (p != 2 || (a.dim(-2) <= 25 && b.dim(-2) <= 25)) return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, {-1});
-  // The squared distance is |a|^2 + |b|^2 - 2 a b. Most digits cancel in this sum, so it is never computed in 16 bits.
+  // The squared distance is |a|^2 + |b|^2 - 2 a b. This sum loses digits to cancellation, so it is never computed in 16
+  // bits.
   const Autocast exact(DType::f32);
   const DType dtype = promote(a.dtype(), DType::f32);
   const Tensor x = cast(a, dtype), y = cast(b, dtype);

@@ -5,16 +5,16 @@
 
 namespace tandem {
 
-// x divided by its norms along `dim`. A norm below `eps` counts as `eps`.
+// Divides x by its norms along `dim`. A norm below `eps` counts as `eps`.
 Tensor normalize(const Tensor& x, double p = 2, std::int64_t dim = 1, double eps = 1e-12);
 // The cosine of the angle between vectors along `dim`. The result has no dimension `dim`. a and b broadcast. A norm
 // below `eps` counts as `eps`.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, std::int64_t dim = 1, double eps = 1e-8);
 // The norm of a - b + eps over the last dimension: a (..., M), b (..., M) -> (...). a and b broadcast.
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2, double eps = 1e-6, bool keepdim = false);
-// The distance of each row of a from each row of b: a (..., P, M), b (..., R, M) -> (..., P, R). Leading dimensions
-// broadcast. All P * R * M differences are computed. For p = 2 and more than 25 rows a matrix product takes their
-// place; it is less exact for rows that are close to each other.
+// The distance between each row of a and each row of b: a (..., P, M), b (..., R, M) -> (..., P, R). Leading dimensions
+// broadcast. Usually all P * R * M differences are computed. If p = 2 and one operand has more than 25 rows, a matrix
+// product replaces them. It is less accurate for rows that are close to each other.
 Tensor cdist(const Tensor& a, const Tensor& b, double p = 2);
 
 }  // namespace tandem

@@ -10,7 +10,7 @@ using namespace autograd;
 
 namespace {
 
-// Returns whether this call of dropout changes anything. Error when p or the dtype of x is not allowed.
+// Returns whether this call of dropout changes anything. Throws an Error if p or the dtype of x is not allowed.
 bool drops(const char* name, const Tensor& x, double p, bool training) {
   TANDEM_CHECK(p >= 0 && p <= 1, name, ": p must be from 0 to 1, got ", p);
   TANDEM_CHECK(is_floating(x.dtype()) || !training, name, ": needs a floating tensor, got ", x.shape(), ' ', x.dtype());

@@ -1,16 +1,16 @@
-// Dropout (Hinton et al., arXiv:1207.0580): in training, zeros in random places.
+// Dropout (Hinton et al., arXiv:1207.0580) sets random elements to zero in training.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
 
 namespace tandem {
 
-// In training each number becomes 0 with probability p, and the other numbers are divided by 1 - p. In evaluation the
-// result is x. One draw from this thread's default generator decides which numbers become 0, so that manual_seed()
-// repeats them. They depend on the place in memory, are the same on every device, and differ from those that PyTorch
-// drops. In a recorded graph each replay makes its own draw.
+// In training each element becomes 0 with probability p, and the other elements are divided by 1 - p. In evaluation the
+// result is x. The random numbers come from this thread's default generator, so manual_seed() makes them reproducible.
+// They depend on the element's position in memory, are the same on every device, and differ from PyTorch's. In a
+// recorded graph, each replay drops different elements.
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
-// Makes whole channels of x (N, C, ...) zero.
+// Drops whole channels of x (N, C, ...).
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 
 }  // namespace tandem

@@ -17,8 +17,8 @@ using namespace autograd;
 
 namespace {
 
-// The names of dimensions, one character each. A letter comes from the equation. The dimensions that "..." stands for
-// have digits as their names; the last of them is 0.
+// The names of dimensions, one character each. A dimension that the equation names has its letter. The dimensions that
+// "..." represents have digits, and the last of them is 0.
 using Labels = std::string;
 
 bool contains(const Labels& labels, char label) { return labels.find(label) != Labels::npos; }
@@ -40,7 +40,7 @@ struct Equation {
   }
 };
 
-// The labels of the dimensions that `subscripts` lists, where "..." stands for `ellipsis` dimensions.
+// The labels of the dimensions in `subscripts`. "..." represents `ellipsis` dimensions.
 Labels labels_of(const Equation& equation, std::string_view subscripts, int ellipsis) {
   Labels labels;
   for (std::size_t i = 0; i < subscripts.size(); ++i) {
@@ -49,7 +49,7 @@ Labels labels_of(const Equation& equation, std::string_view subscripts, int elli
       labels += c;
     } else if (subscripts.substr(i, 3) == "...") {
       for (int d = ellipsis - 1; d >= 0; --d) {
-        if (contains(labels, static_cast<char>('0' + d))) equation.fail("\"...\" stands twice in \"", subscripts, '"');
+        if (contains(labels, static_cast<char>('0' + d))) equation.fail("\"...\" occurs twice in \"", subscripts, '"');
         labels += static_cast<char>('0' + d);
       }
       i += 2;
@@ -80,7 +80,7 @@ Equation parse(std::string_view text, std::span<const Tensor> operands) {
     const bool has_ellipsis = parts[i].find("...") != std::string::npos;
     equation.inputs.push_back(labels_of(equation, parts[i], ndim - letters));
     if (letters > ndim || (letters < ndim && !has_ellipsis))
-      equation.fail("\"", parts[i], "\" names ", letters, " dimensions, operand ", i, " has shape ",
+      equation.fail("\"", parts[i], "\" names ", letters, " dimensions, but operand ", i, " has shape ",
                     operands[i].shape());
     if (has_ellipsis) most_ellipsis = std::max(most_ellipsis, ndim - letters);
   }
@@ -100,12 +100,12 @@ Equation parse(std::string_view text, std::span<const Tensor> operands) {
     if (std::ranges::count(equation.output, label) > 1)
       equation.fail("subscript '", label, "' occurs twice in the output");
     if (std::ranges::none_of(equation.inputs, [&](const Labels& l) { return contains(l, label); }))
-      equation.fail("subscript '", label, "' of the output is in no operand");
+      equation.fail("subscript '", label, "' of the output occurs in no operand");
   }
   return equation;
 }
 
-// Checks that all dimensions with the same label have the same size. A size of 1 agrees with every other size.
+// Checks that all dimensions with the same label have the same size. A size of 1 is compatible with every size.
 void check_sizes(const Equation& equation, std::span<const Tensor> operands) {
   struct Seen {
     std::int64_t size = 1;
@@ -179,8 +179,8 @@ std::int64_t size_of(const Term& term, const Labels& labels) {
 Term contract(const Equation& equation, Term a, Term b, const Labels& needed) {
   a = sum_over(a, [&](char l) { return !contains(b.labels, l) && !contains(needed, l); });
   b = sum_over(b, [&](char l) { return !contains(a.labels, l) && !contains(needed, l); });
-  // A label that is summed may have size 1 in one of the terms. There the term repeats for all places of the other
-  // term. So each term is summed over that label before the product.
+  // A label that is summed may have size 1 in one of the terms. That term then broadcasts along this dimension. So each
+  // term is summed over that label before the product.
   const auto is_repeated = [&](char l) {
     return !contains(needed, l) && contains(a.labels, l) && contains(b.labels, l) && a.size(l) != b.size(l);
   };
@@ -228,7 +228,7 @@ Term contract(const Equation& equation, Term a, Term b, const Labels& needed) {
 
 Tensor einsum(std::string_view text, std::span<const Tensor> operands) {
   const Scope scope("einsum");
-  TANDEM_CHECK(!operands.empty(), "einsum \"", text, "\": needs operands");
+  TANDEM_CHECK(!operands.empty(), "einsum \"", text, "\": expected at least one operand");
   const Equation equation = parse(text, operands);
   check_sizes(equation, operands);
   Term result = make_term(equation, operands[0], equation.inputs[0]);

@@ -35,9 +35,9 @@ Tensor binary(const char* name, const F& op, const Tensor& a, const Tensor& b) {
       binary_backward(op, SavedOperands<F>(name, a.value(), needs_a, b.value(), needs_b), a.value(), b.value()));
 }
 
-// x, cast to the dtype that arithmetic of x with `number` has.
+// Casts x to the dtype of arithmetic between x and `number`.
 Tensor fit(const Tensor& x, Number number) { return cast(x, ops::result_dtype(x.value(), number)); }
-// `number` as a Tensor of shape (), in the dtype that arithmetic of x with `number` has.
+// Returns `number` as a Tensor of shape (), in the dtype of arithmetic between x and `number`.
 Tensor operand_for(const Tensor& x, Number number) {
   return Tensor(ops::scalar(number.value, ops::result_dtype(x.value(), number), x.device()));
 }
@@ -51,8 +51,8 @@ double largest(DType dtype) {
   }
 }
 
-// Error when integers would be divided by 0. The check reads the numbers of b. On a GPU nothing is checked, because the
-// host would have to wait for them.
+// Throws an Error if integers would be divided by 0. The check reads b. On a GPU nothing is checked, because the host
+// would have to wait for b.
 void check_divisor(const char* operation, const Tensor& a, const Tensor& b) {
   if (is_floating(promote(a.dtype(), b.dtype())) || !b.device().is_cpu()) return;
   using reductions::CountNonzero;
@@ -185,7 +185,7 @@ Tensor logsigmoid(const Tensor& x) { return unary("logsigmoid", functors::LogSig
 Tensor glu(const Tensor& x, std::int64_t dim) {
   TANDEM_CHECK(is_floating(x.dtype()), "glu: needs a floating dtype, got ", x.dtype());
   const std::int64_t size = x.dim(dim);
-  TANDEM_CHECK(size % 2 == 0, "glu: dimension ", dim, " of ", x.shape(), " must be even, to be halved");
+  TANDEM_CHECK(size % 2 == 0, "glu: dimension ", dim, " of ", x.shape(), " has an odd size");
   return binary("glu", functors::Glu{}, narrow(x, dim, 0, size / 2), narrow(x, dim, size / 2, size / 2));
 }
 Tensor prelu(const Tensor& input, const Tensor& of_negative) {
@@ -195,7 +195,7 @@ Tensor prelu(const Tensor& input, const Tensor& of_negative) {
   TANDEM_CHECK(is_floating(x.dtype()) && weight.dtype() == x.dtype(), "prelu: input ", x.dtype(), " and weight ",
                weight.dtype(), " must have the same floating dtype");
   TANDEM_CHECK(weight.shape().ndim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
-               "prelu: weight must be (), (1) or (", channels, "), the channels of input ", x.shape(), ", got ",
+               "prelu: weight must be (), (1) or (", channels, "), one per channel of input ", x.shape(), ", got ",
                weight.shape());
   Shape along;
   for (int i = 0; i < ndim; ++i) along.push_back(i == 1 ? weight.numel() : 1);

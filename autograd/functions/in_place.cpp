@@ -16,7 +16,7 @@ Tensor unary_(const char* name, const F& op, const Tensor& x) {
   const bool needs = is_recorded(x);
   Saved saved;
   if constexpr (F::saves == Saves::input)
-    if (needs) saved = Saved(name, x.value().clone());  // a copy, because the operation writes over the input
+    if (needs) saved = Saved(name, x.value().clone());  // a copy, because the operation overwrites the input
   ops::map_(name, op, x.value());
   if constexpr (F::saves == Saves::output)
     if (needs) saved = Saved(name, x.value());
@@ -34,8 +34,8 @@ Tensor binary_(const char* name, const F& op, const Tensor& x, const Tensor& oth
     return x;
   }
   SavedOperands<F> saved(name, x.value(), needs_x, other.value(), needs_other);
-  // The operation writes over x, so the backward pass needs a copy of it. When both operands share the same memory,
-  // both saved values must be copies.
+  // The operation overwrites x, so the backward pass needs a copy of it. If both operands share the same memory, both
+  // saved values must be copies.
   const bool is_same = x.value().storage() == other.value().storage();
   if (saved.a.is_set()) saved.a = Saved(name, x.value().clone());
   if (saved.b.is_set() && is_same) saved.b = Saved(name, other.value().clone());
@@ -47,7 +47,7 @@ Tensor binary_(const char* name, const F& op, const Tensor& x, const Tensor& oth
 
 void check_number(const char* name, const Tensor& x, Number number) {
   TANDEM_CHECK(is_floating(x.dtype()) || number.is_integer, name, ": ", x.dtype(), " with the number ", number.value,
-               " gives f32, which ", x.dtype(), " can't hold");
+               " gives f32, which a tensor of ", x.dtype(), " can't store");
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ Tensor fill_(const Tensor& x, Number value) {
   autograd::check_in_place("fill_", {x});
   Array target = x.value();
   target.fill(value);
-  // The result does not depend on the former numbers. So their gradient is undefined, which stands for zero.
+  // The result does not depend on the previous values, so their gradient is zero. An undefined gradient means zero.
   autograd::record_in_place("fill_", {x}, [](const Array&, Needs) -> Gradients { return {Array()}; });
   return x;
 }

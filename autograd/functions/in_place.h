@@ -1,10 +1,10 @@
-// Element-wise operations that write over their first operand, and return it. Each computes what the function without
-// the underscore computes. Shape and dtype stay. In-place ReLU saves memory after an operation that does not need its
-// own output.
+// Element-wise operations that overwrite their first operand and return it. Each computes the same as the function
+// without the underscore. Shape and dtype don't change. In-place ReLU saves memory after an operation that does not
+// need its own output for backward.
 //
-// Error when the result has a different shape or a higher kind of dtype than the first operand. While gradients are
-// recorded, it is also an Error when the first operand is a leaf that requires a gradient, or a view. A value that a
-// backward pass needs may be written over; that backward pass then throws an Error.
+// Throws an Error if the result has a different shape or a higher kind of dtype than the first operand. While gradients
+// are recorded, it also throws an Error if the first operand is a leaf that requires a gradient, or a view. An
+// operation may overwrite a value that a backward pass needs, but that backward pass then throws an Error.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>
@@ -19,7 +19,7 @@ Tensor mul_(const Tensor& x, const Tensor& other);
 Tensor mul_(const Tensor& x, Number number);
 Tensor div_(const Tensor& x, const Tensor& other);
 Tensor div_(const Tensor& x, Number number);
-// The same as operators. All handles of x see the change, as in PyTorch. x = x + y makes a new Tensor instead.
+// In-place operators. All handles of x see the change, as in PyTorch. x = x + y makes a new Tensor instead.
 inline Tensor operator+=(const Tensor& x, const Tensor& other) { return add_(x, other); }
 inline Tensor operator-=(const Tensor& x, const Tensor& other) { return sub_(x, other); }
 inline Tensor operator*=(const Tensor& x, const Tensor& other) { return mul_(x, other); }

@@ -10,15 +10,15 @@ using namespace autograd;
 
 namespace {
 
-// The gradient of gather's input x: each number of `grad` is added at the place from which gather read.
+// The gradient of gather's input x. Each element of `grad` is added at the position that gather read.
 Array scattered(const Array& grad, const Shape& shape, std::int64_t dim, const Array& index) {
   Array result = ops::zeros(shape, grad.dtype(), grad.device());
   ops::scatter_add_(result, dim, index, grad);
   return result;
 }
 
-// The gradient of scatter's source, which has the shape `shape`. Scatter read only as much of the source as `index` is
-// large; the rest gets zero.
+// The gradient of scatter's source, which has the shape `shape`. Scatter reads only the part of the source that is as
+// large as `index`. The rest gets zero.
 Array gathered(const Array& grad, const Shape& shape, std::int64_t dim, const Array& index) {
   Array used = ops::gather(grad, dim, index);
   if (used.shape() == shape) return used;
@@ -29,7 +29,7 @@ Array gathered(const Array& grad, const Shape& shape, std::int64_t dim, const Ar
   return result;
 }
 
-// A copy of `grad` that is zero at the places where scatter has written.
+// Returns a copy of `grad` that is zero at the positions that scatter wrote.
 Array without_scattered(const Array& grad, std::int64_t dim, const Array& index) {
   Array result = grad.clone();
   ops::scatter_(result, dim, index, ops::scalar(0, grad.dtype(), grad.device()).expand(index.shape()));
@@ -148,7 +148,7 @@ Tensor embedding(const Array& index, const Tensor& weight, std::optional<std::in
   const std::int64_t rows = weight.dim(0);
   if (padding_idx) {
     TANDEM_CHECK(-rows <= *padding_idx && *padding_idx < rows, "embedding: padding_idx ", *padding_idx,
-                 " is not a row of weight ", weight.shape());
+                 " is not the index of a row of weight ", weight.shape());
     if (*padding_idx < 0) *padding_idx += rows;
   }
   Shape shape = index.shape();

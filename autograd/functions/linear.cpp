@@ -17,10 +17,10 @@ namespace {
 
 void check_ranks(const char* operation, const Tensor& a, int ndim_a, const Tensor& b, int ndim_b, const char* rule) {
   TANDEM_CHECK(a.shape().ndim() == ndim_a && b.shape().ndim() == ndim_b, operation, ": shapes ", a.shape(), " and ",
-               b.shape(), " do not fit: needs ", rule);
+               b.shape(), " do not fit: expected ", rule);
 }
 
-// a b in `dtype`, in `place` where that is defined and row-major.
+// Computes a b in `dtype`. The result is in `place` if `place` is defined and row-major.
 Array product(const Array& a, const Array& b, DType dtype, const Array& place) {
   if (!place.defined() || !place.is_contiguous()) return ops::matmul(a, b).to(dtype);
   const bool widens = !a.device().is_cpu() && dtype == DType::f32 && size_of(a.dtype()) == 2;
@@ -29,14 +29,14 @@ Array product(const Array& a, const Array& b, DType dtype, const Array& place) {
   return place;
 }
 
-// product(), and the sum over the columns of a in the place for it, in one pass. Returns false, and has done nothing,
-// where there are no such places or the device can't.
+// Computes product() and the sum over the columns of a in one pass, and writes both to their places. If a place is
+// missing or the device has no such kernel, it does nothing and returns false.
 bool product_with_sums(const Array& a, const Array& b, const Array& place, const Array& sums) {
   return place.defined() && sums.defined() && place.is_contiguous() && place.dtype() == sums.dtype() &&
          !place.device().is_cpu() && ops::matmul_with_row_sums_into(a, b, place, sums);
 }
 
-// The sum over the rows of x (M, N) in `dtype`, in `place` where that is defined.
+// The sum over the rows of x (M, N) in `dtype`. The result is in `place` if `place` is defined.
 Array sum_of_rows(const Array& x, DType dtype, const Array& place) {
   if (!place.defined() || x.numel() == 0) return ops::reduce(Reduction::sum, x.to(dtype), {0});
   ops::reduce_into(Reduction::sum, x, place.reshape({1, place.numel()}));
@@ -48,7 +48,7 @@ Array sum_of_rows(const Array& x, DType dtype, const Array& place) {
 Tensor matmul(const Tensor& left, const Tensor& right) {
   const Scope scope("matmul");
   const Tensor a = autocast_low(left), b = autocast_low(right);
-  TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have one dtype, got ", a.dtype(), " and ", b.dtype(),
+  TANDEM_CHECK(a.dtype() == b.dtype(), "matmul: operands must have the same dtype, got ", a.dtype(), " and ", b.dtype(),
                "; cast one of them");
   return record(
       "matmul", {a, b}, ops::matmul(a.value(), b.value()),
@@ -68,7 +68,7 @@ Tensor mm(const Tensor& a, const Tensor& b) {
 Tensor bmm(const Tensor& a, const Tensor& b) {
   check_ranks("bmm", a, 3, b, 3, "(B, M, K) and (B, K, N)");
   TANDEM_CHECK(a.dim(0) == b.dim(0), "bmm: batches of shapes ", a.shape(), " and ", b.shape(),
-               " differ: needs (B, M, K) and (B, K, N); matmul broadcasts");
+               " differ: expected (B, M, K) and (B, K, N); matmul broadcasts");
   return matmul(a, b);
 }
 
@@ -101,16 +101,16 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   const Scope scope("linear");
   const Tensor x = autocast_low(input);
   TANDEM_CHECK(x.shape().ndim() > 0 && weight.shape().ndim() == 2 && x.dim(-1) == weight.dim(1), "linear: input ",
-               x.shape(), " does not fit weight ", weight.shape(), ": needs (..., in) and (out, in)",
+               x.shape(), " does not fit weight ", weight.shape(), ": expected (..., in) and (out, in)",
                x.shape().ndim() > 2 && weight.shape().ndim() == 2 && x.shape().product() == x.dim(0) * weight.dim(1)
-                   ? "; flatten() makes (batch, in) of it"
+                   ? "; flatten() turns it into (batch, in)"
                    : "");
   const DType bias_dtype = bias.defined() ? bias.dtype() : DType::f32;
   TANDEM_CHECK(is_floating(x.dtype()) && is_floating(weight.dtype()) && is_floating(bias_dtype),
                "linear: needs floating dtypes, got ", x.dtype(), ", weight ", weight.dtype(), " and bias ", bias_dtype);
   check_dtypes("linear", x, weight);
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
-  // All rows of x, over all its leading dimensions, are multiplied in one product.
+  // One product multiplies all rows of x, over all its leading dimensions.
   std::int64_t rows = 1;
   Shape shape;
   for (int d = 0; d + 1 < x.shape().ndim(); ++d) {
@@ -119,7 +119,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   }
   shape.push_back(out);
   const Array table = x.value().reshape({rows, in});
-  const Array low = low_weight(weight, weight.value(), x.dtype());  // once for the product and its gradient
+  const Array low = low_weight(weight, weight.value(), x.dtype());  // used for the product and its gradient
   const Array y = ops::matmul(table, low.transpose(0, 1), low_bias(bias, table));
   return record("linear", {x, weight, bias}, y.reshape(shape),
                 [table = Saved("linear", table), w = Saved("linear", weight.value()), low, rows, out,
@@ -146,9 +146,9 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   TANDEM_CHECK(weight.shape().ndim() == 3 && a.shape().ndim() > 0 && b.shape().ndim() > 0 &&
                    a.dim(-1) == weight.dim(1) && b.dim(-1) == weight.dim(2),
                "bilinear: inputs ", a.shape(), " and ", b.shape(), " do not fit weight ", weight.shape(),
-               ": needs (..., I), (..., J) and (O, I, J)");
+               ": expected (..., I), (..., J) and (O, I, J)");
   const std::int64_t out = weight.dim(0), in_a = weight.dim(1), in_b = weight.dim(2);
-  // A first product serves all outputs at once. Then each row needs only a small product with b.
+  // The first product covers all outputs at once. Each row then needs only a small product with b.
   const Tensor side_by_side = reshape(transpose(weight, 1, 2), {out * in_b, in_a});
   const Tensor of_a = unflatten(linear(a, side_by_side), -1, {out, in_b});
   const Tensor y = squeeze(matmul(of_a, unsqueeze(b, -1)), -1);

@@ -5,11 +5,11 @@
 
 namespace tandem {
 
-// The product of matrices in the last two dimensions: (..., M, K) (..., K, N) -> (..., M, N). The dimensions before
-// them broadcast. A vector on the left is a row, and a vector on the right is a column; the result has no dimension for
-// it: (K) (K) -> (). Both operands have one dtype. Integers are multiplied on the CPU only.
+// Matrix product over the last two dimensions: (..., M, K) (..., K, N) -> (..., M, N). Leading dimensions broadcast. A
+// vector on the left is a row, a vector on the right is a column, and the result has no dimension for it: (K) (K) ->
+// (). Both operands have the same dtype. Integers are multiplied on the CPU only.
 Tensor matmul(const Tensor& a, const Tensor& b);
-// The same product for exactly these shapes.
+// The same product, restricted to these shapes.
 Tensor mm(const Tensor& a, const Tensor& b);     // (M, K) (K, N) -> (M, N)
 Tensor bmm(const Tensor& a, const Tensor& b);    // (B, M, K) (B, K, N) -> (B, M, N)
 Tensor mv(const Tensor& a, const Tensor& b);     // (M, K) (K) -> (M)

@@ -19,8 +19,8 @@ Tensor softmax(const char* name, const Tensor& input, std::int64_t dim, bool log
   });
 }
 
-// The loss where `target` holds class indices. x holds logits or logarithms of probabilities. Numbers of 16 bits are
-// read as they are: the loss and all that leads to it are f32.
+// The loss if `target` holds class indices. x holds logits or logarithms of probabilities. 16-bit numbers are read
+// directly, but the loss and all intermediate results are f32.
 Tensor class_loss(const char* name, const Tensor& x, const Array& target, const Array& weight, const ClassLoss& how) {
   const Scope scope(name);
   const auto forward = ops::cross_entropy(x.value(), target, weight, how);
@@ -31,11 +31,11 @@ Tensor class_loss(const char* name, const Tensor& x, const Array& target, const 
                 });
 }
 
-// The loss where `target` holds a probability for each class.
+// The loss if `target` holds a probability for each class.
 Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEntropyLossOptions& options) {
   TANDEM_CHECK(input.shape().ndim() >= 1 && target.shape() == input.shape(), "cross_entropy: a target of ",
-               target.dtype(), " holds probabilities, and must have the shape of the logits, ", input.shape(), ", got ",
-               target.shape(), "; class numbers are i64");
+               target.dtype(), " holds probabilities and must have the shape of the logits, ", input.shape(), ", got ",
+               target.shape(), "; pass class indices as i64");
   Tensor x = autocast_f32(input);
   if (x.dtype() != DType::f64) x = cast(x, DType::f32);
   const std::int64_t dim = x.shape().ndim() == 1 ? 0 : 1, classes = x.dim(dim);
@@ -44,8 +44,8 @@ Tensor probability_loss(const Tensor& input, const Tensor& target, const CrossEn
     wanted = affine(wanted, 1 - options.label_smoothing, options.label_smoothing / static_cast<double>(classes));
   Tensor product = mul(log_softmax(x, dim), wanted);
   if (options.weight.defined()) {
-    TANDEM_CHECK(options.weight.shape() == Shape{classes}, "cross_entropy: input ", x.shape(), " wants weight (",
-                 classes, "), got ", options.weight.shape());
+    TANDEM_CHECK(options.weight.shape() == Shape{classes}, "cross_entropy: input ", x.shape(),
+                 " needs a weight of shape (", classes, "), got ", options.weight.shape());
     Shape shape = Shape::filled(x.shape().ndim(), 1);
     shape[static_cast<int>(dim)] = classes;
     product = mul(product, Tensor(options.weight.reshape(shape)));

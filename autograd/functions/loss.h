@@ -1,4 +1,4 @@
-// Losses and softmax. Reductions of 16-bit numbers, softmax and logarithms are computed in f32.
+// Losses and softmax. 16-bit inputs are reduced in f32, and softmax and logarithms are computed in f32.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -9,26 +9,26 @@ namespace tandem {
 Tensor softmax(const Tensor& x, std::int64_t dim = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t dim = -1);
 
-// Losses of classes: logits (C), (N, C) or (N, C, d1, ...).
+// Classification losses: logits (C), (N, C) or (N, C, d1, ...).
 struct CrossEntropyLossOptions {
   Array weight = {};                              // (C): the weight of each class; undefined: all 1
-  std::int64_t ignore_index = -100;               // rows with this target have loss 0, and a mean does not count them
+  std::int64_t ignore_index = -100;               // rows with this target have loss 0, and the mean excludes them
   LossReduction reduction = LossReduction::mean;  // the mean is weighted
   double label_smoothing = 0;
 };
 // An i64 target holds one class for each row of logits: it has the shape of the logits without C. A floating target
-// holds probabilities, in the shape of the logits. The result is (), or one loss for each row without reduction. It is
-// f32 for 16-bit logits too. A mean over no rows is NaN. Error when a target is not a class.
+// holds probabilities, in the shape of the logits. The result is (), or one loss per row without reduction. It is f32
+// even for 16-bit logits. A mean over no rows is NaN. Throws an Error if a target is not a valid class.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyLossOptions& options = {});
 struct NLLLossOptions {
   Array weight = {};
   std::int64_t ignore_index = -100;
   LossReduction reduction = LossReduction::mean;
 };
-// The loss of logarithms of probabilities: -log_p[target].
+// The negative log-likelihood loss of log probabilities: -log_p[target].
 Tensor nll_loss(const Tensor& log_p, const Tensor& target, const NLLLossOptions& options = {});
 
-// Losses of numbers. target has the shape of input; dtypes are promoted. Both may require gradients.
+// Regression losses. target has the shape of input; dtypes are promoted. Both may require gradients.
 Tensor mse_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 Tensor l1_loss(const Tensor& input, const Tensor& target, LossReduction reduction = LossReduction::mean);
 struct SmoothL1LossOptions {
@@ -47,23 +47,23 @@ struct BCEWithLogitsLossOptions {
   LossReduction reduction = LossReduction::mean;
   Array pos_weight = {};  // the weight of positive targets; broadcasts
 };
-// target holds probabilities, in the shape of logits. The loss is exact also for large logits.
+// target holds probabilities, in the shape of logits. The loss is accurate for large logits too.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BCEWithLogitsLossOptions& options = {});
 struct BCELossOptions {
   Array weight = {};  // the weight of each number; broadcasts
   LossReduction reduction = LossReduction::mean;
 };
-// The loss of probabilities. Logarithms below -100 count as -100. An input outside of [0, 1] is an Error on the CPU; on
-// a GPU the loss is then NaN.
+// The loss of probabilities. Logarithms below -100 count as -100. On the CPU, an input outside [0, 1] is an Error. On a
+// GPU the loss is then NaN.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BCELossOptions& options = {});
 
 struct KLDivLossOptions {
   LossReduction reduction = LossReduction::mean;
-  bool batchmean = false;   // true: the sum divided by input.dim(0), whatever `reduction` says
-  bool log_target = false;  // whether target holds logarithms too
+  bool batchmean = false;   // true: the sum is divided by input.dim(0), regardless of `reduction`
+  bool log_target = false;  // whether target also holds logarithms
 };
-// target * (log(target) - input), where input holds logarithms of probabilities.
+// target * (log(target) - input), where input holds log probabilities.
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivLossOptions& options = {});
 
 }  // namespace tandem

@@ -19,19 +19,20 @@ Array inverse_sqrt(const Array& variance, double eps) {
   return ops::zip(functors::Div{}, ops::ones(std.shape(), std.dtype(), std.device()), std);
 }
 
-// The statistics by which batch_norm normalises. `count`, of shape (), is the number of values of a channel behind the
-// statistics. It is undefined in evaluation.
+// The statistics with which batch_norm normalises. `count`, of shape (), is the number of values per channel from which
+// they were computed. It is unset in evaluation.
 struct Statistics {
   Array mean, invstd;
   std::optional<Array> count;
 };
 
-// The statistics of the batch x (N, C, H, W), of all ranks where they exchange sums. The running ones follow.
+// Computes the statistics of the batch x (N, C, H, W), over all ranks if they exchange sums, and updates the running
+// ones.
 Statistics statistics_of_batch(const Array& x, const BatchNormState& state) {
   const auto check_values = [&](double values) {
     TANDEM_CHECK(values != 1, "batch_norm: expected more than 1 value per channel in training, got input ", x.shape(),
-                 state.exchange ? " and not one more value on all other ranks" : "",
-                 ": the variance of 1 value per channel is not defined. Use a larger batch, leave out the last "
+                 state.exchange ? " and no value on any other rank" : "",
+                 ": the variance of 1 value per channel is undefined. Use a larger batch, drop the last "
                  "short one (drop_last)",
                  state.exchange ? "" : ", or let several ranks share their statistics (SyncBatchNorm)");
   };
@@ -40,8 +41,8 @@ Statistics statistics_of_batch(const Array& x, const BatchNormState& state) {
   ops::BatchNormStats stats;
   if (state.exchange) {
     const Array parts = state.exchange->gather(ops::batch_norm_stats(x).packed);
-    // With several values on this rank there are several over all ranks. Only with fewer is it worth waiting for the
-    // count of all ranks.
+    // If this rank has several values, so have all ranks together. Only if it has fewer is it worth waiting for the
+    // count over all ranks.
     const std::int64_t last = parts.dim(1) - 1;
     if (values_here <= 1) check_values(ops::reduce(Reduction::sum, parts.slice(1, last, last + 1)).item());
     stats = ops::batch_norm_combine(parts, update);
@@ -52,28 +53,28 @@ Statistics statistics_of_batch(const Array& x, const BatchNormState& state) {
   return {stats.mean, update.invstd, stats.count};
 }
 
-// The running mean is copied, because backward may run after later training has changed it.
+// The running mean is copied, because later training may change it before backward runs.
 Statistics running_statistics(const BatchNormState& state) {
   return {state.running_mean.clone(), inverse_sqrt(state.running_var, state.eps), {}};
 }
 
 struct BatchNormBackward {
   Saved in, weight, bias;
-  Saved y;  // the output; set where it alone tells where the ReLU let a number through
+  Saved y;  // the output; set if only it shows which numbers passed the ReLU
   BatchNormAffine affine;
   BatchNormFusion fusion;
   std::optional<Array> count;
-  std::shared_ptr<BatchNormExchange> exchange;  // null where this rank's statistics are its own
+  std::shared_ptr<BatchNormExchange> exchange;  // null if the statistics are those of this rank alone
   Array selected, index;
 
   Gradients operator()(const Array& grad_y, Needs needs) const {
     weight.check_unchanged();
     bias.check_unchanged();
-    Array grad = grad_y.channels_last();  // both passes over the gradient need this order of memory
+    Array grad = grad_y.channels_last();  // both passes over the gradient need this memory order
     std::optional<BatchNormLastRelu> last;
     if (y.is_set()) last = {y, empty_like(grad)};
     const auto* const relu = last ? &*last : nullptr;
-    // If ranks share statistics, their sums travel side by side instead of in the memory of two gradients.
+    // If ranks share statistics, their sums are adjacent, for one exchange, and not in the memory of two gradients.
     const Array& seen = fusion.max_pool_2x2 ? selected : in.get();
     ops::BatchNormSums sums{gradient_place(2), gradient_place(1)};
     if (!exchange && sums.dy.defined() && sums.dy_xhat.defined())
@@ -90,9 +91,9 @@ struct BatchNormBackward {
   }
 };
 
-// Returns how to compute `y` again, or null if the graph holds y. That takes one pass over x, far less time than the
+// Returns how to recompute `y`, or null if the graph holds y. Recomputing takes one pass over x, far less time than the
 // convolution that needs y, and the x and y of all layers fill most of the memory. Small outputs are not worth the
-// time. A signal's result is a view, which holds y. An addend that is recomputed itself would be held for this alone.
+// time. A signal's result is a view, which holds y. An addend that is itself recomputed would be stored only for this.
 std::shared_ptr<Recomputed> recomputed_output(const Array& y, const BatchNormBackward& saved, const Tensor& addend) {
   constexpr std::int64_t fewest_numbers = 1 << 20;
   if (y.device().is_cpu() || saved.fusion.max_pool_2x2 || y.numel() < fewest_numbers || y.dim(3) == 1) return nullptr;
@@ -142,8 +143,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
                              .selected = out.selected,
                              .index = out.index};
   auto recomputed = recomputed_output(out.y, backward, addend);
-  // Backward undoes the operations in reverse order, the ReLU first. With an addend, x does not tell where the ReLU let
-  // a number through. Then the output y tells it.
+  // Backward undoes the operations in reverse order, starting with the ReLU. With an addend, x does not show which
+  // numbers passed the ReLU, but the output y does.
   if (addend.defined() && fusion.relu) {
     backward.y = recomputed ? Saved(recomputed) : Saved("batch_norm", out.y);
     backward.fusion.relu = false;

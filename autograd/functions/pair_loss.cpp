@@ -1,4 +1,4 @@
-// Losses of pairs of numbers (loss.h).
+// Losses of input and target pairs (loss.h).
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
@@ -50,18 +50,18 @@ Tensor pair_loss(const char* name, const PairLoss& loss, const Tensor& input, co
   return pair_loss(name, loss, x, wanted, scale);
 }
 
-// Error where an input of binary_cross_entropy is no probability. Such an input makes its loss NaN, and so the inputs
-// are looked at only then. A GPU's losses are not waited for: there the result stays NaN.
+// Throws an Error if an input of binary_cross_entropy is not a probability. Such an input makes the loss NaN, so the
+// inputs are checked only if the loss is NaN. The host does not wait for a GPU's loss, which stays NaN.
 void check_probabilities(const char* name, const Tensor& input, const Array& loss) {
   if (!loss.device().is_cpu() || loss.numel() == 0) return;
   if (!std::isnan((loss.numel() == 1 ? loss : ops::reduce(Reduction::sum, loss)).item())) return;
   const std::vector<double> values = input.value().to_vector<double>();
   const auto is_none = [](double v) { return v < 0 || v > 1; };
   const auto first = std::find_if(values.begin(), values.end(), is_none);
-  TANDEM_CHECK(first == values.end(), name, ": the input must be probabilities, from 0 to 1, and ",
+  TANDEM_CHECK(first == values.end(), name, ": the input must hold probabilities from 0 to 1, but ",
                std::count_if(values.begin(), values.end(), is_none), " of its ", values.size(),
                " numbers are not: the first is ", *first,
-               ". sigmoid() makes probabilities; binary_cross_entropy_with_logits takes any numbers");
+               ". sigmoid() gives probabilities; binary_cross_entropy_with_logits takes any number");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ using namespace autograd;
 
 namespace {
 
-// Max pooling. Writes the place of each maximum within its window to `places` when that is not null.
+// Max pooling. If `places` is not null, it gets the position of each maximum within its window.
 Tensor pool_maximum(const Tensor& x, const Pooling& pooling, Kind kind, const char* operation,
                     Array* places = nullptr) {
   const auto pooled = ops::max_pool2d(as_image(x.value(), kind), pooling);
@@ -21,7 +21,7 @@ Tensor pool_maximum(const Tensor& x, const Pooling& pooling, Kind kind, const ch
                 });
 }
 
-// Turns places within windows into positions in the image, row by row.
+// Turns positions within windows into row-major positions in the image.
 Array in_plane(const Array& places, const Pooling& pooling) {
   using functors::Add, functors::Affine;
   const auto [h, w] = std::pair(pooling.h, pooling.w);
@@ -52,7 +52,7 @@ void check_pooled(const Tensor& x, Kind kind, const char* operation) {
   check_ndim(x, kind, operation, "input", batch_shape(kind));
 }
 
-// How windows of `kernel_size` with the options that maxima and averages share lie on x.
+// Describes how windows of `kernel_size` lie on x, from the options that max and average pooling share.
 template <class Options>
 Pooling pooling_of(const Tensor& x, Extent kernel_size, const Options& o, Extent dilation, Kind kind,
                    const char* operation) {
@@ -85,7 +85,8 @@ Pooling adaptive(const Tensor& x, Extent output_size, Kind kind, const char* ope
 Tensor adaptive_average(const Tensor& x, Extent output_size, Kind kind, const char* operation) {
   const Scope scope(operation);
   const Pooling pooling = adaptive(x, output_size, kind, operation);
-  // A single window over the whole image is a mean. It takes any order of memory; its gradient is one number repeated.
+  // A single window over the whole image is a mean. A mean works in any memory order, and its gradient is one repeated
+  // number.
   if (pooling.h.outputs == 1 && pooling.w.outputs == 1)
     return mean(x, kind == Kind::signal ? Dims{2} : Dims{2, 3}, true);
   return pool_average(x, pooling, kind, operation);

@@ -22,9 +22,9 @@ void check(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const
   const std::int64_t gates = gates_of(cell);
   TANDEM_CHECK(from_x.shape().ndim() == 3 && weight.shape().ndim() == 2 && weight.dim(0) == gates * weight.dim(1) &&
                    from_x.dim(2) == weight.dim(0),
-               name, ": input ", from_x.shape(), " and weight ", weight.shape(), " do not fit: needs (L, N, ", gates,
+               name, ": input ", from_x.shape(), " and weight ", weight.shape(), " do not fit: expected (L, N, ", gates,
                " H) and (", gates, " H, H)");
-  TANDEM_CHECK(from_x.dim(0) > 0, name, ": the sequence has no steps: input is ", from_x.shape());
+  TANDEM_CHECK(from_x.dim(0) > 0, name, ": the sequence must have at least one step, got input ", from_x.shape());
   TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, name, ": bias must be (", weight.dim(0),
                "), got ", bias.shape());
   TANDEM_CHECK(states_of(cell) == 2 || !options.c_0.defined(), name, ": this cell has no c, but c_0 is given");
@@ -65,7 +65,7 @@ Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& we
     is_recorded |= grad_enabled() && input.defined() && input.requires_grad();
   const Array w = autocast_low(weight).value();
   const auto forward = ops::recurrent(cell, from_x.value(), w, value_of(bias), first, reverse, is_recorded);
-  // All states are one result, whose first dimension goes over c after it went over h. Its parts are views.
+  // One result holds all states. Its first dimension lists all steps of h, then all steps of c. Its parts are views.
   const std::int64_t rows = length + 1, start = reverse ? 0 : 1, last = reverse ? 0 : length;
   const Shape all_states{states_of(cell) * rows, batch, units};
   const Tensor states = record(
@@ -75,7 +75,7 @@ Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& we
         const ops::RecurrentStates forward{saved, kept};
         const auto gradients = ops::recurrent_grad(cell, w, forward, grad.reshape(shape), reverse);
         Gradients result{gradients.from_x, {}, {}, gradients.first.select(0, 0), {}};
-        // The loop is over. One product sums the weight's gradient over all steps.
+        // After the loop, one product sums the weight's gradient over all steps.
         const Array table = gradients.from_h.flatten(0, 1);
         const DType low = w.get().dtype();
         if (needs[1])

@@ -1,4 +1,4 @@
-// Recurrence, the loop over time of recurrent layers.
+// Recurrence: the loop over time in recurrent layers.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -6,19 +6,19 @@
 
 namespace tandem {
 
-// The initial state that a layer carries from step to step, and the direction in which it reads.
+// The initial state, which a layer updates at each step, and the direction in which it reads.
 struct RecurrenceOptions {
   Tensor h_0, c_0;  // (N, H), of one dtype, which the results get; undefined: zeros. Only RecurrentCell::lstm has c
-  bool reverse = false;  // begins with the last step
+  bool reverse = false;  // starts with the last step
 };
-// The results of one layer: h after each step, (L, N, H) in the order of the input, and h and c after the last step
-// that was read, (N, H). c_n is undefined for cells without c.
+// The results of one layer. output is h after each step, (L, N, H) in the order of the input. h_n and c_n, (N, H), are
+// the states after the last step that was read. c_n is undefined for cells without c.
 struct Recurrence {
   Tensor output, h_n, c_n;
 };
 // Reads the sequences from_x (L, N, G * H) step by step with a cell of core/formulas/recurrent.h, such as
-// RecurrentCell::lstm. from_x is x weight_ih^T + bias_ih of a layer, for all steps at once. weight (G * H, H) and bias
-// (G * H) are those by which h reaches the gates; bias may be undefined. nn/recurrent.h has the layers.
+// RecurrentCell::lstm. from_x is a layer's x weight_ih^T + bias_ih for all steps. weight (G * H, H) and bias (G * H)
+// map h to the gates; bias may be undefined. nn/recurrent.h has the layers.
 Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias = {},
                       const RecurrenceOptions& options = {});
 

@@ -16,15 +16,15 @@ namespace {
 
 Array scaled(const Array& x, double factor) { return factor == 1 ? x : ops::map(functors::Affine{factor, 0}, x); }
 
-// The value of a reduction in two shapes. `kept` keeps the reduced dimensions with size 1, so that the gradient
-// broadcasts from it. `value` has the shape that the caller asked for.
+// The result of a reduction in two shapes. `kept` keeps the reduced dimensions with size 1, and the gradient broadcasts
+// from it. `value` has the shape that the caller wants.
 struct Reduced {
   Array kept, value;
   Reduced(const Reduction& op, const Array& x, const Dims& dims, bool keepdim)
       : kept(ops::reduce(op, x, dims, true)), value(keepdim ? kept : ops::without_reduced(kept, dims)) {}
 };
 
-// A reduction whose derivative follows from x and the result.
+// A reduction whose derivative can be computed from x and the result.
 Tensor differentiable(const char* name, const Reduction& op, const Tensor& x, const Dims& dims, bool keepdim) {
   const Scope scope(name);
   const Reduced y(op, x.value(), dims, keepdim);
@@ -45,7 +45,8 @@ Tensor extreme(const char* name, const Reduction& op, const Tensor& x, const Dim
         using reductions::CountNonzero;
         const Array& kept = out;
         const Array one = ops::ones({}, grad.dtype(), grad.device());
-        // 1 where an element equals the result, -1 where the result is a negative element's magnitude, 0 elsewhere.
+        // 1 where an element equals the result, -1 where a negative element has the result as its magnitude, 0
+        // elsewhere.
         const Array equals = ops::reduce_grad(op, in, kept, one);
         const Array count = ops::reduce(Reduction::count_nonzero, equals, dims, true).to(grad.dtype());
         const Array any = ops::reduce(CountNonzero{CountNonzero::Asked::any}, equals, dims, true).to(grad.dtype());
@@ -61,19 +62,20 @@ Tensor variance(const char* name, bool root, const Tensor& x, const Dims& dims, 
   return record(name, {x}, y.value,
                 [=, in = Saved(name, x.value()), out = Saved(name, y.kept)](const Array& grad, Needs) -> Gradients {
                   const Array& kept = out;
-                  // A mean in 16 bits would be too coarse to be subtracted.
+                  // A 16-bit mean would be too imprecise to subtract.
                   const DType dtype = promote(kept.dtype(), DType::f32);
                   const Array values = in.get().to(dtype);
                   const double count = static_cast<double>(values.numel()) /
                                        static_cast<double>(std::max<std::int64_t>(1, kept.numel()));
                   const double freedom = count - correction;
                   Array of_var = scaled(grad.reshape(kept.shape()).to(dtype), (root ? 1 : 2) / freedom);
-                  // The derivative of sqrt(v) is dv / (2 sqrt(v)). It counts as 0 where all values are equal.
+                  // The derivative of sqrt(v) is dv / (2 sqrt(v)). It counts as 0 if all values are equal.
                   if (root) {
                     const Array one = ops::ones({}, dtype, grad.device());
                     of_var = ops::reduce_grad(reductions::Norm{2}, of_var, kept, one);
                   }
-                  // The sum of numbers far from zero has lost digits that their differences from the mean still have.
+                  // If numbers are far from zero, their sum has lost digits that their differences from the mean still
+                  // have.
                   const Array rough = ops::reduce(Reduction::mean, values, dims, true);
                   const Array rest = ops::reduce(Reduction::mean, ops::zip(functors::Sub{}, values, rough), dims, true);
                   const Array mean = ops::zip(functors::Add{}, rough, rest);
@@ -202,8 +204,8 @@ Tensor cumprod(const Tensor& input, std::int64_t dim) {
         };
         const Array zero = ops::zeros({}, grad.dtype(), grad.device());
         const Array one = ops::ones({}, grad.dtype(), grad.device());
-        // The derivative of a product by one of its factors x is y / x as long as x stands before the first zero. At
-        // the first zero it is the product of the other factors, as if the zero were a 1. After the first zero every
+        // The derivative of a product with respect to one of its factors x is y / x if x comes before the first zero.
+        // At the first zero it is the product of the other factors, as if the zero were a 1. After the first zero every
         // product is 0, and so is the gradient.
         const Array is_zero = ops::compare(Equal{}, in, 0), zeros = ops::cumsum(is_zero, dim);
         const Array is_first = ops::compare(And{}, is_zero, ops::compare(Equal{}, zeros, 1));
@@ -215,7 +217,7 @@ Tensor cumprod(const Tensor& input, std::int64_t dim) {
 
 Tensor diff(const Tensor& x, std::int64_t n, std::int64_t dim) {
   TANDEM_CHECK(n >= 0, "diff: n must not be negative, got ", n);
-  TANDEM_CHECK(x.shape().ndim() > 0, "diff: needs at least one dimension, got a scalar");
+  TANDEM_CHECK(x.shape().ndim() > 0, "diff: expected at least one dimension, got a scalar");
   Tensor y = x;
   for (std::int64_t i = 0; i < n && y.dim(dim) > 0; ++i) {
     const std::int64_t size = y.dim(dim) - 1;

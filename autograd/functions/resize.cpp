@@ -13,9 +13,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   const Kind kind = x.defined() && x.shape().ndim() == 3 ? Kind::signal : Kind::image;
   check_ndim(x, kind, "interpolate", "input", "(N, C, H, W) or (N, C, L)");
   TANDEM_CHECK(o.size.has_value() != o.scale_factor.has_value(),
-               "interpolate: wants either size or scale_factor, and not both");
+               "interpolate: expected either size or scale_factor, not both");
   TANDEM_CHECK(!o.align_corners || o.mode == Interpolation::bilinear,
-               "interpolate: align_corners is for bilinear only");
+               "interpolate: align_corners works only with bilinear");
   const Array image = as_image(x.value(), kind);
   Extent size = 1;
   Resize how{o.mode, o.align_corners};
@@ -23,7 +23,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     size = extent_of(*o.size, kind, 1, "interpolate");
   } else {
     TANDEM_CHECK(kind == Kind::image || o.scale_factor->h == o.scale_factor->w,
-                 "interpolate: takes one scale_factor for input ", x.shape(), ", got ", o.scale_factor->h, 'x',
+                 "interpolate: expected one scale_factor for input ", x.shape(), ", got ", o.scale_factor->h, 'x',
                  o.scale_factor->w);
     how.factor_h = kind == Kind::signal ? 1 : o.scale_factor->h;
     how.factor_w = o.scale_factor->w;

@@ -1,4 +1,4 @@
-// Images and signals in another size. Results have the dtype of the input.
+// Resizing of images and signals. Results have the dtype of the input.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -15,14 +15,14 @@ struct ScaleFactor {
   ScaleFactor(double height, double width) : h(height), w(width) {}
 };
 struct InterpolateOptions {
-  std::optional<Extent> size = std::nullopt;               // either this
+  std::optional<Extent> size = std::nullopt;               // set either this
   std::optional<ScaleFactor> scale_factor = std::nullopt;  // or this: size = input * factor, rounded down
   Interpolation mode = Interpolation::nearest;
-  bool align_corners = false;  // bilinear only: whether the centres of the corner pixels stay where they are
+  bool align_corners = false;  // bilinear only: whether the centres of the corner pixels stay in place
 };
 
 // Resizes x (N, C, H, W) to another height and width, or x (N, C, L) to another length (nearest or linear). x must have
-// the dimension N. nearest takes u8 too.
+// the dimension N. nearest accepts u8 too.
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
 }  // namespace tandem

@@ -84,7 +84,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   const Scope scope("roll");
   return record_unary("roll", x, ops::roll(x.value(), shifts, dims), [shifts, dims](const Array& grad) {
     Dims back;
-    // Whole turns are left out of the shift first, because the smallest integer has no negative.
+    // The shift is reduced modulo the size before the sign changes, because the smallest integer can't be negated.
     const std::int64_t turns = std::max<std::int64_t>(grad.numel(), 1);
     for (const auto shift : shifts) back.push_back(-(shift % turns));
     return ops::roll(grad, back, dims);

@@ -12,7 +12,7 @@ using namespace autograd;
 namespace {
 
 // Records `found.values`, which were taken from x at `found.indices` along `dim`. The gradient goes back to those
-// places. `kept` is the shape of the indices in which `dim` is kept.
+// positions. `kept` is the shape of the indices with `dim` kept.
 ValuesAndIndices picked(const char* name, const Tensor& x, const ops::Found& found, std::int64_t dim,
                         const Shape& kept) {
   const Tensor values =

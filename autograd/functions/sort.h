@@ -1,5 +1,5 @@
 // Sorting along a dimension. A NaN counts as larger than every number. Equal elements always keep their order. The
-// gradient goes to the places that the values came from.
+// gradient goes to the positions from which the values came.
 #pragma once
 
 #include <tandem/autograd/functions/reduce.h>
@@ -8,22 +8,22 @@ namespace tandem {
 
 struct SortOptions {
   bool descending = false;
-  bool stable = false;  // PyTorch's; here every sort is stable
+  bool stable = false;  // for compatibility with PyTorch; every sort here is stable
 };
 ValuesAndIndices sort(const Tensor& x, std::int64_t dim = -1, const SortOptions& options = {});
 Array argsort(const Tensor& x, std::int64_t dim = -1, const SortOptions& options = {});
 
 struct TopkOptions {
   bool largest = true;
-  bool sorted = true;  // PyTorch's; here the elements are always in order
+  bool sorted = true;  // for compatibility with PyTorch; the elements here are always in order
 };
-// The k largest (smallest) elements, in order. Error when there are fewer than k.
+// The k largest (smallest) elements, in order. Throws an Error if there are fewer than k.
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, const TopkOptions& options = {});
 
-// The element in the middle along `dim`, and its position (i64). If two are in the middle, the lower one is taken. NaN
-// when an element is NaN.
+// The middle element along `dim`, and its position (i64). If there are two middle elements, the lower one is chosen.
+// NaN if an element is NaN.
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
-// The median of all elements. Equal elements share the gradient. NaN when x has no elements.
+// The median of all elements. Equal elements share the gradient. NaN if x has no elements.
 Tensor median(const Tensor& x);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ using namespace autograd;
 
 namespace {
 
-// see(x): the same numbers in another shape.
+// Returns see(x), which has the same elements in another shape.
 template <class F>
 Tensor of_other_shape(const char* operation, const Tensor& x, F see) {
   const Scope scope(operation);
@@ -21,7 +21,7 @@ Tensor of_other_shape(const char* operation, const Tensor& x, F see) {
                       [before = x.shape()](const Array& grad) { return grad.reshape(before); });
 }
 
-// Makes the part see(x) of x. The gradient of x is an array of zeros, except in that part.
+// Returns the part see(x) of x. The gradient of x is zero outside that part.
 template <class F>
 Tensor part_of(const char* operation, const Tensor& x, F see) {
   const Scope scope(operation);
@@ -32,8 +32,8 @@ Tensor part_of(const char* operation, const Tensor& x, F see) {
   });
 }
 
-// Makes the parts see(x, i) of x. The gradients of all parts go into one array. The part whose gradient comes first
-// makes that array and passes it on to the node of `whole`. That node runs after those of all parts.
+// Returns the parts see(x, i) of x. The gradients of all parts go into one array. The part whose gradient arrives first
+// makes that array and passes it to the node of `whole`. That node runs after the nodes of all parts.
 template <class F>
 std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_t count, F see) {
   std::vector<Tensor> parts;
@@ -42,7 +42,8 @@ std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_
     for (std::int64_t i = 0; i < count; ++i) parts.emplace_back(see(x.value(), i));
     return parts;
   }
-  // The memory of that array while a backward pass runs. Empty between two backward passes, and after one that failed.
+  // The memory of that array while a backward pass runs. It is empty between backward passes, and after one that
+  // failed.
   const auto gathered = std::make_shared<std::weak_ptr<Storage>>();
   const Tensor whole = record_unary(operation, x, x.value(), [gathered](const Array& grad) {
     gathered->reset();
@@ -145,7 +146,7 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t dim1, std::in
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim) {
   const Scope scope("split");
   const std::int64_t whole = x.dim(dim);
-  TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of ", size, " do not make up dimension ", dim,
+  TANDEM_CHECK(size > 0 || (size == 0 && whole == 0), "split: parts of size ", size, " can't make up dimension ", dim,
                " of ", x.shape());
   const std::int64_t count = whole == 0 ? 1 : (whole - 1) / size + 1;
   return parts_of("split", x, count, [=](const Array& all, std::int64_t i) {
@@ -157,12 +158,12 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
   const Scope scope("split");
   std::vector<std::int64_t> starts{0};
   for (const auto size : sizes) {
-    TANDEM_CHECK(size >= 0 && size <= x.dim(dim) - starts.back(), "split: ", size, " from ", starts.back(),
-                 " on are not all in dimension ", dim, " of ", x.shape());
+    TANDEM_CHECK(size >= 0 && size <= x.dim(dim) - starts.back(), "split: ", size, " elements from position ",
+                 starts.back(), " exceed dimension ", dim, " of ", x.shape());
     starts.push_back(starts.back() + size);
   }
-  TANDEM_CHECK(starts.back() == x.dim(dim), "split: the sizes make ", starts.back(), ", dimension ", dim, " of ",
-               x.shape(), " has ", x.dim(dim));
+  TANDEM_CHECK(starts.back() == x.dim(dim), "split: the sizes add up to ", starts.back(), ", but dimension ", dim,
+               " of ", x.shape(), " has ", x.dim(dim));
   return parts_of("split", x, static_cast<std::int64_t>(sizes.size()),
                   [dim, starts = std::make_shared<const std::vector<std::int64_t>>(std::move(starts))](const Array& all,
                                                                                                        std::int64_t i) {
@@ -176,7 +177,7 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim)
   TANDEM_CHECK(count > 0, "chunk: needs at least one chunk, got ", count);
   const std::int64_t whole = x.dim(dim);
   TANDEM_CHECK(whole > 0 || count < std::int64_t{1} << 31, "chunk: ", count, " chunks of dimension ", dim, " of ",
-               x.shape(), " are more than any list holds");
+               x.shape(), " are too many");
   if (whole == 0) return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), dim);
   return split(x, (whole - 1) / count + 1, dim);
 }

@@ -48,7 +48,7 @@ TEST(Engine, AGradientIsValidUntilTheNextBackward) {
     x.zero_grad();
     EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{3, 3})) << "no backward pass has come to x";
     sum(x * 5).backward();
-    EXPECT_ERROR(kept.to_vector<float>(), "the next one since", "grad().clone()");
+    EXPECT_ERROR(kept.to_vector<float>(), "a later backward pass has replaced it", "grad().clone()");
     EXPECT_ERROR(ops::zip(functors::Add{}, part, part), "grad().clone()");
     EXPECT_EQ(copy.to_vector<float>(), (std::vector<float>{3, 3}));
     EXPECT_EQ(grad_of(x), (std::vector<float>{5, 5}));
@@ -74,7 +74,7 @@ TEST(Engine, TwoThreadsDoNotAddToOneGradientAtOnce) {
   const Tensor shared = leaf({1, 2}), own = leaf({3, 4});
   auto hook = shared.on_grad_ready([&] {
     std::thread([&] {
-      EXPECT_ERROR(sum(shared * own).backward(), "another thread runs a backward pass", "(2)");
+      EXPECT_ERROR(sum(shared * own).backward(), "another thread is running a backward pass", "(2)");
       sum(own * 2).backward();
       EXPECT_EQ(autograd::grad({sum(shared * own)}, {shared})[0].to_vector<float>(), (std::vector<float>{3, 4}));
     }).join();

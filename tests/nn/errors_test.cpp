@@ -77,7 +77,7 @@ TEST(ModuleErrors, NameThePathOfTheModule) {
   };
   // A layer that is called by itself has no path, and behind a call there is none.
   EXPECT_EQ(message_of([&] { model.rnn(Tensor()); }), "GRU: the input is undefined");
-  EXPECT_EQ(message_of([&] { relu(Tensor()); }), "relu: this Tensor is undefined: assign one to it first");
+  EXPECT_EQ(message_of([&] { relu(Tensor()); }), "relu: this Tensor is undefined: assign a value to it first");
   // A network within a network is called by both paths: the whole one is named.
   Sequential outer;
   outer.push_back(Blocks());

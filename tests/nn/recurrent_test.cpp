@@ -230,7 +230,7 @@ TEST(Recurrent, CellsAreTheParameters) {
       EXPECT_TRUE(member->same_as(parameters[at++].tensor));
   EXPECT_EQ(at, parameters.size());
 
-  EXPECT_ERROR(lstm.cells[0].weight_hh = lstm.cells[1].weight_hh, "cannot be made to refer to another one");
+  EXPECT_ERROR(lstm.cells[0].weight_hh = lstm.cells[1].weight_hh, "can't be replaced by another Tensor");
   lstm.tie(lstm.cells[0].weight_hh, lstm.cells[1].weight_hh);
   EXPECT_EQ(lstm.parameters().size(), parameters.size() - 1);
 }

@@ -25,7 +25,7 @@ TEST(LinearErrors, NameShapesAndTheRule) {
                "shapes (2, 3) and (4, 5) do not fit: 3 columns of the first meet 4 rows of the second");
   EXPECT_ERROR(matmul(numbers({2, 3, 4}), numbers({5, 4, 6})), "matmul: shapes (2) and (5) do not broadcast");
   EXPECT_ERROR(matmul(numbers({}), numbers({1})), "a scalar can't be multiplied as a matrix");
-  EXPECT_ERROR(matmul(numbers({2}), numbers({2}, DType::f64)), "must have one dtype, got f32 and f64");
+  EXPECT_ERROR(matmul(numbers({2}), numbers({2}, DType::f64)), "must have the same dtype, got f32 and f64");
   EXPECT_ERROR(matmul(numbers({2}, DType::boolean), numbers({2}, DType::boolean)), "needs floating dtypes");
   EXPECT_ERROR(mm(numbers({2, 3, 4}), numbers({4, 5})), "mm: shapes (2, 3, 4) and (4, 5)");
   EXPECT_ERROR(bmm(numbers({2, 3, 4}), numbers({1, 4, 5})), "bmm: batches of shapes (2, 3, 4) and (1, 4, 5)");
@@ -34,7 +34,7 @@ TEST(LinearErrors, NameShapesAndTheRule) {
   EXPECT_ERROR(outer(numbers({2, 1}), numbers({3})), "needs (M) and (N)");
   EXPECT_ERROR(addmm(numbers({3, 3}), numbers({2, 3}), numbers({3, 4})), "addmm");
   EXPECT_ERROR(linear(numbers({2, 3}), numbers({5, 4})),
-               "input (2, 3) does not fit weight (5, 4): needs (..., in) and (out, in)");
+               "input (2, 3) does not fit weight (5, 4): expected (..., in) and (out, in)");
   EXPECT_ERROR(linear(numbers({2, 3}), numbers({5, 3}), numbers({3})), "bias has shape (3), expected (5)");
 }
 
@@ -47,7 +47,7 @@ TEST(AttentionErrors, NameShapesAndTheRule) {
                "takes attn_mask or is_causal, not both");
   EXPECT_ERROR(scaled_dot_product_attention(x, x, x, {.attn_mask = numbers({3, 3}, DType::i64)}),
                "attn_mask must be bool or floating, got i64");
-  EXPECT_ERROR(scaled_dot_product_attention(x, numbers({2, 3, 4}, DType::f64), x), "one floating dtype");
+  EXPECT_ERROR(scaled_dot_product_attention(x, numbers({2, 3, 4}, DType::f64), x), "the same floating dtype");
   EXPECT_ERROR(nn::MultiheadAttention(10, 3), "embed_dim 10 does not divide into 3 heads");
 }
 

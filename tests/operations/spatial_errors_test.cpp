@@ -56,7 +56,7 @@ TEST(SpatialErrors, Interpolate) {
   const Tensor x(counting({2, 4, 5, 6}));
   EXPECT_ERROR(interpolate(x, {}), "interpolate", "either size or scale_factor");
   EXPECT_ERROR(interpolate(x, {.size = Extent(2), .scale_factor = 2}), "not both");
-  EXPECT_ERROR(interpolate(x, {.size = Extent(2), .align_corners = true}), "bilinear only");
+  EXPECT_ERROR(interpolate(x, {.size = Extent(2), .align_corners = true}), "only with bilinear");
   EXPECT_ERROR(interpolate(x, {.size = Extent(-1, 3)}), "(2, 4, 5, 6)", "-1x3");
   EXPECT_ERROR(interpolate(x, {.scale_factor = 0.1}), "(2, 4, 5, 6)", "0x0");
   EXPECT_ERROR(interpolate(x, {.scale_factor = NAN}), "scale_factor");
