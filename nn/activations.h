@@ -1,4 +1,4 @@
-// The activations. Only PReLU has a parameter. The functions themselves are in autograd/functions/elementwise.h.
+// The activation layers. Only PReLU has a parameter. autograd/functions/elementwise.h has the functions.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>
@@ -10,14 +10,14 @@
 
 namespace tandem::nn {
 
-// The options of the activations that can work in place.
+// Options of the activations that can run in place:
 //   nn::ReLU({.inplace = true}), nn::LeakyReLU(0.2, {.inplace = true})
 struct ActivationOptions {
-  bool inplace = false;  // the layer writes over its input, which saves memory where nothing else needs the input
+  bool inplace = false;  // the layer overwrites its input, which saves memory if nothing else needs the input
 };
 
-// A layer that can write over its input: `function` makes a new Tensor, `in_place` writes over x. Both take the numbers
-// after x, which the layer keeps.
+// A layer that can overwrite its input: `function` returns a new Tensor, `in_place` overwrites x. Both take, after x,
+// the numbers that the layer stores.
 template <auto function, auto in_place, class... Numbers>
 class Activation : public Module {
  public:
@@ -124,7 +124,7 @@ class GLU : public Module {
   std::int64_t dim_;
 };
 
-// weight (num_parameters): one for all channels, or one for each.
+// weight (num_parameters) has one element for all channels, or one per channel.
 class PReLU : public Module {
  public:
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25)

@@ -8,8 +8,8 @@ namespace tandem::nn {
 
 namespace {
 
-// The mask as numbers that are added to the scores. In a mask of booleans `true` forbids a place and becomes -infinity.
-// A mask of numbers stays as it is.
+// Returns the mask as numbers that are added to the scores. `true` in a bool mask hides a key and becomes -infinity. A
+// numeric mask stays unchanged.
 Tensor added(const Tensor& mask) {
   if (mask.dtype() != DType::boolean) return mask;
   return Tensor(ops::map(functors::Log{}, ops::map(functors::Affine{-1, 1}, mask.value().to(DType::f32))));
@@ -20,13 +20,13 @@ Tensor causal(std::int64_t queries, std::int64_t keys, Device device) {
   return triu(Tensor(ops::full({queries, keys}, nothing, DType::f32, device)), 1);
 }
 
-// The sizes of one call.
+// The sizes in one call.
 struct Sizes {
   std::int64_t batch, heads, queries, keys;
 };
 
-// The mask for the scores (N, heads, queries, keys) that both masks of the inputs give together. `is_single`: the
-// inputs have no batch, and key_padding_mask has none either.
+// Combines both masks of the inputs into one for the scores (N, heads, queries, keys). `is_single`: the inputs and
+// key_padding_mask have no batch dimension.
 ScaledDotProductAttentionOptions masked(ScaledDotProductAttentionOptions options,
                                         const MultiheadAttentionInputs& inputs, const Sizes& sizes, bool is_single,
                                         Device device) {
@@ -45,7 +45,7 @@ ScaledDotProductAttentionOptions masked(ScaledDotProductAttentionOptions options
   const Shape wanted = is_single ? Shape{keys} : Shape{batch, keys};
   TANDEM_CHECK(mask.shape() == wanted, "MultiheadAttention: key_padding_mask ", mask.shape(), " must be ", wanted);
   if (options.is_causal) {
-    TANDEM_CHECK(!inputs.attn_mask.defined(), "MultiheadAttention: takes attn_mask or is_causal, not both");
+    TANDEM_CHECK(!inputs.attn_mask.defined(), "MultiheadAttention: attn_mask and is_causal can't be combined");
     options.attn_mask = causal(queries, keys, device);
     options.is_causal = false;
   }
@@ -65,7 +65,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
       options_(options),
       out_proj(add("out_proj", Linear(embed_dim, embed_dim, {.bias = options.bias}))) {
   TANDEM_CHECK(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim ", embed_dim,
-               " does not divide into ", num_heads, " heads");
+               " can't be divided into ", num_heads, " heads");
   const auto add_weight = [&](const char* name, std::int64_t rows, std::int64_t columns) {
     Tensor weight = add_parameter(name, ops::zeros({rows, columns}));
     init::xavier_uniform_(weight);
@@ -85,7 +85,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
 
 std::array<Tensor, 3> MultiheadAttention::projected(const Tensor& query, const Tensor& key, const Tensor& value,
                                                     bool is_self) const {
-  // Parts begin to end - 1 of the three.
+  // Projects x with parts begin to end - 1 of the three.
   const auto project = [&](const Tensor& x, std::int64_t begin, std::int64_t end) {
     const bool whole = begin == 0 && end == 3;
     const auto rows = [&](const Tensor& of) {
@@ -117,7 +117,8 @@ MultiheadAttention::Result MultiheadAttention::forward(const Tensor& query_in, c
   const std::int64_t batch = query.dim(batch_dim), length = query.dim(length_dim), keys = key.dim(length_dim);
   TANDEM_CHECK(value.dim(length_dim) == keys && key.dim(batch_dim) == batch && value.dim(batch_dim) == batch,
                "MultiheadAttention: query ", query_in.shape(), ", key ", key_in.shape(), " and value ",
-               value_in.shape(), " do not fit: key and value need one length, and all three one batch size");
+               value_in.shape(),
+               " do not fit: key and value must have the same length, and all three the same batch size");
 
   auto [q, k, v] = projected(query, key, value, is_self);
   // The heads are views (N, heads, L, head size) of the projections.

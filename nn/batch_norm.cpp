@@ -29,7 +29,7 @@ Tensor BatchNorm2d::forward(const Tensor& x, BatchNormFusion fusion, const Tenso
       state.momentum = options_.momentum ? *options_.momentum : 1 / (state.num_batches.item() + 1);
     }
     state.exchange = exchange_;
-    if (is_recomputing() && options_.track_running_stats) {  // the first run has counted this batch already
+    if (is_recomputing() && options_.track_running_stats) {  // the first run has already counted this batch
       state.running_mean = state.running_mean.clone();
       state.running_var = state.running_var.clone();
       state.num_batches = state.num_batches.clone();

@@ -5,7 +5,7 @@
 namespace tandem::nn {
 
 Module& Container::operator[](std::int64_t index) const {
-  TANDEM_CHECK(-size() <= index && index < size(), class_name(), ": there is no module ", index, ", it holds ", size());
+  TANDEM_CHECK(-size() <= index && index < size(), class_name(), ": there is no module ", index, ", size is ", size());
   return *children()[static_cast<std::size_t>(index < 0 ? index + size() : index)].second;
 }
 
@@ -19,7 +19,7 @@ Module& ModuleDict::at(const std::string& name) const {
     if (key == name) return *module;
     names += (names.empty() ? "" : ", ") + key;
   }
-  detail::fail("ModuleDict: there is no '", name, "', it holds: ", names.empty() ? "nothing" : names);
+  detail::fail("ModuleDict: there is no '", name, "', its modules are: ", names.empty() ? "none" : names);
 }
 
 }  // namespace tandem::nn

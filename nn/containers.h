@@ -1,4 +1,4 @@
-// Lists of modules. A list has no forward() of its own: the module that holds the list calls the modules in it.
+// Lists of modules. A list has no forward() of its own: the module that holds the list calls its elements.
 #pragma once
 
 #include <tandem/nn/module.h>
@@ -9,13 +9,13 @@
 
 namespace tandem::nn {
 
-// A module that holds others by number or by name. Shared by Sequential, ModuleList and ModuleDict.
+// A module that holds others by number or name. Base class of Sequential, ModuleList and ModuleDict.
 class Container : public Module {
  public:
   std::int64_t size() const { return static_cast<std::int64_t>(children().size()); }
   bool empty() const { return children().empty(); }
 
-  // for (Module& module : list): in order.
+  // Iterates in order: for (Module& module : list).
   class Iterator {
    public:
     explicit Iterator(std::vector<std::pair<std::string, std::shared_ptr<Module>>>::const_iterator at) : at_(at) {}
@@ -32,8 +32,8 @@ class Container : public Module {
   Iterator begin() const { return Iterator(children().begin()); }
   Iterator end() const { return Iterator(children().end()); }
 
-  // The module at `index`, which counts from the end when negative. Error when there is no such module, or when it is
-  // no M.
+  // Returns the module at `index`. A negative index counts from the end. Throws an Error if there is no such module or
+  // it is not an M.
   Module& operator[](std::int64_t index) const;
   template <class M>
   M& at(std::int64_t index) const {
@@ -56,8 +56,8 @@ class Container : public Module {
 //   for (int i = 0; i < depth; ++i) blocks.push_back(Block(width));
 //   for (nn::Module& block : blocks) x = block(x);
 //
-// nn::ModuleList{Block(8), Block(16)} makes one of modules; with braces C++ constructs them from left to right.
-// at<Block>(i) is the module at i as a Block, with the members and functions of Block.
+// nn::ModuleList{Block(8), Block(16)} creates a list of modules. With braces, C++ constructs them from left to right.
+// at<Block>(i) returns module i as a Block, with the members and functions of Block.
 class ModuleList : public Container {
  public:
   ModuleList() = default;
@@ -76,7 +76,7 @@ class ModuleList : public Container {
   }
 };
 
-// Modules by name, in the order in which they were inserted.
+// Modules by name, in insertion order.
 class ModuleDict : public Container {
  public:
   template <std::derived_from<Module> M>
@@ -90,7 +90,7 @@ class ModuleDict : public Container {
   }
   bool contains(const std::string& name) const;
   Module& operator[](const std::string& name) const { return at(name); }
-  Module& at(const std::string& name) const;  // Error without such a name: it lists the names
+  Module& at(const std::string& name) const;  // throws an Error that lists the names if `name` is unknown
   template <class M>
   M& at(const std::string& name) const {
     return as<M>(at(name), name);

@@ -36,7 +36,7 @@ Extent Padding::of(Extent kernel, Extent stride, Extent dilation) const {
   TANDEM_CHECK(stride == Extent(1), "padding \"same\" needs stride 1, got ", stride);
   const Extent total{dilation.h * (kernel.h - 1), dilation.w * (kernel.w - 1)};
   TANDEM_CHECK(total.h % 2 == 0 && total.w % 2 == 0, "padding \"same\" for kernel ", kernel, " with dilation ",
-               dilation, " would not be the same on both sides; use an odd kernel");
+               dilation, " would differ between the two sides; use an odd kernel");
   return {total.h / 2, total.w / 2};
 }
 
@@ -48,14 +48,14 @@ Convolution<Options>::Convolution(const char* name, std::int64_t in_channels, st
   Shape shape = is_transposed<Options> ? Shape{in_channels, out_channels / options.groups}
                                        : Shape{out_channels, in_channels / options.groups};
   for (const std::int64_t size : kernel) shape.push_back(size);
-  // The weight is drawn before the bias. Both are within 1 / sqrt(fan_in). The fan_in is read off the weight's shape,
-  // also for a transposed convolution.
+  // The weight is drawn before the bias. Both are within 1 / sqrt(fan_in). The fan_in comes from the weight's shape,
+  // for a transposed convolution too.
   weight = add_parameter("weight", init::kaiming_uniform(shape));
   const double bound = 1 / std::sqrt(static_cast<double>(init::fan_in(shape)));
   if (with_bias) bias = add_parameter("bias", init::uniform({out_channels}, bound));
 }
 
-// "Conv2d(3, 16, kernel 5x5, padding 2x2)"
+// For example "Conv2d(3, 16, kernel 5x5, padding 2x2)".
 template <class Options>
 std::string Convolution<Options>::describe() const {
   const auto& o = options_;

@@ -1,4 +1,4 @@
-// Convolutions. Weights and biases start as PyTorch's do for the same seed.
+// Convolutions. The initial weights and biases are PyTorch's for the same seed.
 #pragma once
 
 #include <tandem/autograd/functions.h>
@@ -8,9 +8,9 @@
 
 namespace tandem::nn {
 
-// The number of zeros on both sides of the input, or one of PyTorch's names. "valid" means none. "same" means as many
-// as the output needs to have the size of the input with stride 1. Error when "same" needs different numbers on the two
-// sides, as for an even kernel.
+// The number of zeros on both sides of the input, or one of PyTorch's names. "valid" means no padding. "same" pads the
+// input so that, with stride 1, the output has the same size. Throws an Error if "same" needs different numbers on the
+// two sides, as for an even kernel.
 class Padding {
  public:
   template <std::integral T>
@@ -48,9 +48,9 @@ struct TransposedConvolutionOptions {
 using ConvTranspose2dOptions = TransposedConvolutionOptions<Extent>;
 using ConvTranspose1dOptions = TransposedConvolutionOptions<std::int64_t>;
 
-// The common parts of the four convolutions: the weight, the bias and the printed form. `Options` are those of the
-// operation: ConvOptions, or ConvTransposeOptions of a transposed convolution, whose weight has its input channels
-// first. The options include the number of groups.
+// The common parts of the four convolutions: weight, bias and description. `Options` is ConvOptions, or
+// ConvTransposeOptions for a transposed convolution, whose weight has its input channels first. The options include the
+// number of groups.
 template <class Options>
 class Convolution : public Module {
  public:
@@ -59,7 +59,7 @@ class Convolution : public Module {
   Tensor weight, bias;
 
  protected:
-  // `name` stands in the errors. `kernel` is (K) or (KH, KW).
+  // Errors show `name`. `kernel` is (K) or (KH, KW).
   Convolution(const char* name, std::int64_t in_channels, std::int64_t out_channels, const Shape& kernel,
               bool with_bias, const Options& options);
 

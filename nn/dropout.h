@@ -1,4 +1,4 @@
-// Dropout layers: zeros in random places in training. In evaluation the layers change nothing.
+// Dropout layers set random elements to zero in training. In evaluation they change nothing.
 #pragma once
 
 #include <tandem/autograd/functions.h>
@@ -18,7 +18,7 @@ class Dropout : public Module {
   double p_;
 };
 
-// Makes whole channels of x (N, C, ...) zero.
+// Drops whole channels of x (N, C, ...).
 class Dropout2d : public Module {
  public:
   explicit Dropout2d(double p = 0.5) : p_(p) {

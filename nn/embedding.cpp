@@ -9,7 +9,7 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, co
                " and ", embedding_dim);
   const auto padding_idx = options.padding_idx;
   TANDEM_CHECK(!padding_idx || (-num_embeddings <= *padding_idx && *padding_idx < num_embeddings),
-               "Embedding: padding_idx ", padding_idx.value_or(0), " is not one of the ", num_embeddings, " rows");
+               "Embedding: padding_idx ", padding_idx.value_or(0), " is out of range for ", num_embeddings, " rows");
   Array values = ops::randn({num_embeddings, embedding_dim});
   if (padding_idx) values.select(0, *padding_idx).fill(0);
   weight = add_parameter("weight", std::move(values));

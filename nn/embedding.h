@@ -9,8 +9,8 @@ struct EmbeddingOptions {
   std::optional<std::int64_t> padding_idx = std::nullopt;
 };
 
-// Looks up rows of a table: indices (...) i64 or i32 -> (..., embedding_dim). weight (num_embeddings, embedding_dim)
-// starts with normally distributed numbers. The row padding_idx starts with zeros and is not trained. A negative
+// Looks up rows of a table: indices (...) i64 or i32 -> (..., embedding_dim). weight (num_embeddings, embedding_dim) is
+// initialised from a normal distribution. The row padding_idx starts as zeros and is not trained. A negative
 // padding_idx counts from the end.
 class Embedding : public Module {
  public:

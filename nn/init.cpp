@@ -9,7 +9,7 @@ namespace tandem::nn::init {
 
 namespace {
 
-// Random numbers as PyTorch draws them on the CPU. T is float or double.
+// Random numbers in the order in which PyTorch draws them on the CPU. T is float or double.
 template <class T>
 std::vector<T> uniform_values(std::int64_t count, double low, double high, Generator& generator) {
   std::vector<T> values(static_cast<std::size_t>(count));
@@ -30,7 +30,7 @@ void assign(const Tensor& tensor, const std::vector<T>& values) {
   target.copy_from(Array::from(values, tensor.shape()));
 }
 
-// Calls f(T{}), where T is the type in which the numbers for `tensor` are drawn.
+// Calls f(T{}), where T is the type in which numbers for `tensor` are drawn.
 template <class F>
 void dispatch_draw(const Tensor& tensor, const char* operation, const F& f) {
   TANDEM_CHECK(is_floating(tensor.dtype()), operation, ": needs a floating tensor, got ", tensor.dtype());
@@ -48,13 +48,13 @@ double kaiming_std(const Shape& shape, const KaimingOptions& options) {
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(static_cast<double>(fan));
 }
 
-// The operations come in PyTorch's order, so that the bound has the same bits.
+// PyTorch's order of operations gives the bound the same bits.
 double uniform_bound(double std) { return std::sqrt(3.0) * std; }
 
 }  // namespace
 
 void uniform_(const Tensor& tensor, double low, double high, Generator& generator) {
-  TANDEM_CHECK(low <= high, "uniform_: there is nothing between ", low, " and ", high);
+  TANDEM_CHECK(low <= high, "uniform_: low must be at most high, got ", low, " and ", high);
   dispatch_draw(tensor, "uniform_",
                 [&]<class T>(T) { assign(tensor, uniform_values<T>(tensor.numel(), low, high, generator)); });
 }
@@ -71,8 +71,7 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
   const auto cdf = [&](double x) { return (1 + std::erf((x - mean) / std / std::sqrt(2.0))) / 2; };
   const std::int64_t count = tensor.numel();
   dispatch_draw(tensor, "trunc_normal_", [&]<class T>(T) {
-    // As in PyTorch, numbers for the whole tensor are drawn again and again, until every element has a number inside
-    // the bounds.
+    // As in PyTorch, numbers for the whole tensor are redrawn until every element has a number within the bounds.
     const auto a = static_cast<T>(low), b = static_cast<T>(high);
     if (cdf(high) - cdf(low) > 0.3) {
       auto values = normal_values<T>(count, mean, std, generator);
@@ -85,8 +84,8 @@ void trunc_normal_(const Tensor& tensor, double mean, double std, double low, do
       assign(tensor, values);
       return;
     }
-    // Only a small part of the normal distribution lies between the bounds. There it is faster to draw uniform numbers
-    // between the bounds, and to accept each with a probability in proportion to the density at it.
+    // Only a small part of the normal distribution lies between the bounds. Drawing uniform numbers between the bounds
+    // is then faster, each accepted with a probability proportional to its density.
     const double top = (std::max(low, std::min(mean, high)) - mean) / std;
     const auto log_peak = static_cast<T>(-0.5 * top * top);
     std::vector<T> values(static_cast<std::size_t>(count));
@@ -110,7 +109,7 @@ void ones_(const Tensor& tensor) { constant_(tensor, 1); }
 void zeros_(const Tensor& tensor) { constant_(tensor, 0); }
 
 void eye_(const Tensor& tensor) {
-  TANDEM_CHECK(tensor.shape().ndim() == 2, "eye_: needs shape (rows, columns), got ", tensor.shape());
+  TANDEM_CHECK(tensor.shape().ndim() == 2, "eye_: expected shape (rows, columns), got ", tensor.shape());
   Array(tensor.value()).copy_from(ops::eye(tensor.dim(0), tensor.dim(1)));
 }
 
@@ -128,12 +127,12 @@ double calculate_gain(Nonlinearity nonlinearity, std::optional<double> negative_
 }
 
 std::int64_t fan_in(const Shape& weight) {
-  TANDEM_CHECK(weight.ndim() >= 2, "fan_in: a weight has at least 2 dimensions, got ", weight);
+  TANDEM_CHECK(weight.ndim() >= 2, "fan_in: a weight must have at least 2 dimensions, got ", weight);
   return weight[0] == 0 ? 0 : weight.product() / weight[0];
 }
 
 std::int64_t fan_out(const Shape& weight) {
-  TANDEM_CHECK(weight.ndim() >= 2, "fan_out: a weight has at least 2 dimensions, got ", weight);
+  TANDEM_CHECK(weight.ndim() >= 2, "fan_out: a weight must have at least 2 dimensions, got ", weight);
   return weight[1] == 0 ? 0 : weight.product() / weight[1];
 }
 
@@ -164,9 +163,9 @@ void orthogonal_(const Tensor& tensor, double gain, Generator& generator) {
   const std::size_t columns = static_cast<std::size_t>(tensor.numel()) / rows;
   dispatch_draw(tensor, "orthogonal_", [&]<class T>(T) {
     auto values = normal_values<T>(tensor.numel(), 0, 1, generator);
-    // The Gram-Schmidt process on the rows or the columns, whichever are fewer. From each vector its parts along the
-    // vectors before it are removed, twice because of rounding. The result is the Q of a QR decomposition whose R has a
-    // positive diagonal. That makes it unique.
+    // The Gram-Schmidt process on the rows or the columns, whichever are fewer. It removes from each vector its
+    // components along the previous vectors, twice because of rounding. The result is the Q of a QR decomposition whose
+    // R has a positive diagonal, which makes Q unique.
     const bool by_row = rows < columns;
     const std::size_t count = std::min(rows, columns), length = std::max(rows, columns);
     const auto place = [&](std::size_t i, std::size_t k) { return by_row ? i * columns + k : k * columns + i; };

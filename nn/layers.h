@@ -7,7 +7,7 @@
 
 namespace tandem::nn {
 
-// Makes one dimension of the dimensions from start_dim to end_dim. By default (N, C, H, W) -> (N, C * H * W).
+// Merges the dimensions from start_dim to end_dim into one. By default (N, C, H, W) -> (N, C * H * W).
 class Flatten : public Module {
  public:
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim_(start_dim), end_dim_(end_dim) {}
@@ -17,7 +17,7 @@ class Flatten : public Module {
   std::int64_t start_dim_, end_dim_;
 };
 
-// Makes several dimensions of the dimension `dim`. They have `sizes`, of which one may be -1.
+// Splits the dimension `dim` into dimensions of `sizes`, of which one may be -1.
 class Unflatten : public Module {
  public:
   Unflatten(std::int64_t dim, const Shape& sizes) : dim_(dim), sizes_(sizes) {}

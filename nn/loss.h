@@ -1,4 +1,4 @@
-// The losses as objects that keep their options. autograd/functions/loss.h says what each loss computes.
+// Losses as objects that store their options. autograd/functions/loss.h explains what each loss computes.
 //   const nn::CrossEntropyLoss criterion({.label_smoothing = 0.1});
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace tandem::nn {
 
-// A loss `function` with its options, or with the reduction where that is the only one.
+// A loss `function` with its options, or with only the reduction if it has no other option.
 template <class Options, auto function>
 class LossWithOptions {
  public:

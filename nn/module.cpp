@@ -10,15 +10,15 @@ namespace {
 
 std::atomic<std::uint64_t> additions_so_far = 0;
 
-// Calls f(module, prefix) for `module` and all modules below it, depth first. `prefix` stands before the names in a
-// module: "layer1.0.".
+// Calls f(module, prefix) for `module` and all modules below it, depth first. `prefix` precedes the names in a module,
+// as in "layer1.0.".
 template <class M, class F>
 void walk(M& module, const std::string& prefix, const F& f) {
   f(module, prefix);
   for (const auto& [name, child] : module.children()) walk<M>(*child, prefix + name + '.', f);
 }
 
-// The tensors of one kind in `module` and all below it, each once, under its first name.
+// The tensors of one kind in `module` and all modules below it. Each is listed once, under its first name.
 template <class List>
 std::vector<NamedTensor> collect(const Module& module, List Module::*list) {
   std::vector<NamedTensor> all;
@@ -34,12 +34,12 @@ std::vector<NamedTensor> collect(const Module& module, List Module::*list) {
 
 Tensor Module::forward(const Tensor&) {
   detail::fail(class_name(), " has no forward(const Tensor&): define it, or call the function that ", class_name(),
-               " has instead, with the arguments which that takes");
+               " has instead, with that function's arguments");
 }
 
 void Module::check_free(const std::string& name) const {
   TANDEM_CHECK(!name.empty() && name.find('.') == std::string::npos,
-               "a name in a module must not be empty or hold a dot, got '", name, "'");
+               "a name in a module must not be empty or contain a dot, got '", name, "'");
   const auto taken = [&](const auto& list) {
     return std::any_of(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
   };
@@ -77,10 +77,11 @@ void Module::tie(Tensor& parameter, const Tensor& other) {
                "tie: ", parameter.defined() ? "the tensor to tie to" : "the parameter", " is undefined");
   if (parameter.same_as(other)) return;
   TANDEM_CHECK(other.is_leaf(), "tie: the tensor to tie to is the result of an operation, expected a parameter");
-  TANDEM_CHECK(parameter.shape() == other.shape(), "tie: the parameter has shape ", parameter.shape(), ", the other ",
-               other.shape());
+  TANDEM_CHECK(parameter.shape() == other.shape(), "tie: the parameter has shape ", parameter.shape(),
+               ", but the other has ", other.shape());
   TANDEM_CHECK(parameter.dtype() == other.dtype() && parameter.device() == other.device(), "tie: the parameter is ",
-               parameter.dtype(), " on ", parameter.device(), ", the other is ", other.dtype(), " on ", other.device());
+               parameter.dtype(), " on ", parameter.device(), ", but the other is ", other.dtype(), " on ",
+               other.device());
   ++additions_so_far;
   std::vector<std::pair<std::string, Tensor>*> places;
   std::set<const Module*> seen;
@@ -89,13 +90,13 @@ void Module::tie(Tensor& parameter, const Tensor& other) {
     for (auto& entry : module.parameters_)
       if (entry.second.same_as(parameter)) places.push_back(&entry);
   });
-  TANDEM_CHECK(!places.empty(), "tie: ", class_name(), " has no such parameter: give the member of the layer itself");
-  TANDEM_CHECK(places.size() == 1, "tie: the parameter ", places[0]->first, " is tied already, to ", places[1]->first);
+  TANDEM_CHECK(!places.empty(), "tie: ", class_name(), " has no such parameter: pass the member of the layer itself");
+  TANDEM_CHECK(places.size() == 1, "tie: the parameter ", places[0]->first, " is already tied to ", places[1]->first);
   places[0]->second = other;
   parameter.refer_to(other);
 }
 
-// --- All below ---
+// --- The module and all modules below it ---
 
 std::vector<NamedTensor> Module::parameters() const { return collect(*this, &Module::parameters_); }
 
@@ -131,7 +132,7 @@ Module& Module::submodule(std::string_view path) {
 }
 
 void Module::apply(const std::function<void(Module&)>& f) {
-  TANDEM_CHECK(f, "apply: ", class_name(), " was given an empty function");
+  TANDEM_CHECK(f, "apply: ", class_name(), " got an empty function");
   for (const auto& [name, child] : children_) child->apply(f);
   f(*this);
 }
@@ -178,7 +179,7 @@ void Module::to(Device device) {
 }
 
 void Module::to(DType dtype) {
-  TANDEM_CHECK(is_floating(dtype), "a module can hold parameters of a floating dtype only, not ", dtype);
+  TANDEM_CHECK(is_floating(dtype), "a module's parameters can only have a floating dtype, not ", dtype);
   for (auto& [name, tensor] : parameters()) tensor.move_to(dtype);
   for (auto& [name, tensor] : buffers())
     if (is_floating(tensor.dtype())) tensor.move_to(dtype);
@@ -187,7 +188,7 @@ void Module::to(DType dtype) {
 // --- Hooks ---
 
 HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) {
-  TANDEM_CHECK(hook, "on_forward: ", class_name(), " was given an empty function");
+  TANDEM_CHECK(hook, "on_forward: ", class_name(), " got an empty function");
   if (!hooks_) hooks_ = std::make_shared<Hooks>();
   hooks_->push_back(std::move(hook));
   return HookHandle([weak = std::weak_ptr(hooks_), at = std::prev(hooks_->end())] {
@@ -196,7 +197,7 @@ HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) 
 }
 
 void Module::run_hooks(const Tensor& output) {
-  const Hooks hooks = *hooks_;  // a copy, because a hook may remove hooks
+  const Hooks hooks = *hooks_;  // copied, because a hook may remove hooks
   for (const auto& hook : hooks) hook(*this, output);
 }
 
@@ -221,7 +222,7 @@ const char* Module::Call::path() const {
   const Module* const first = &calls().back()->module_;
   if (module_.path_.first == first) return module_.path_.second;
   const auto [call, name] = outermost();
-  // A module that is called by itself, not through the one that it belongs to, still has its name there.
+  // A module that is called directly, not through its parent, still has its name in the parent.
   const Module& root = call->module_;
   const bool has_name = std::string_view(root.range_name_) != "forward";
   const std::string path =

@@ -7,10 +7,10 @@ namespace {
 
 void check_shape(const char* name, const Shape& shape) {
   TANDEM_CHECK(shape.ndim() > 0 && shape.product() > 0, name,
-               ": needs the shape of at least one dimension, in positive sizes, got ", shape);
+               ": the shape needs at least one dimension and positive sizes, got ", shape);
 }
 
-// "LayerNorm(64)"
+// For example "LayerNorm(64)".
 std::string describe_shape(const Module& module, const Shape& shape) {
   std::ostringstream text;
   text << module.class_name() << shape;

@@ -1,4 +1,4 @@
-// The normalisations that look at one sample at a time.
+// Normalisations of one sample at a time.
 #pragma once
 
 #include <tandem/autograd/functions.h>
@@ -21,7 +21,7 @@ class LayerNorm : public Module {
   Tensor forward(const Tensor& x) override { return layer_norm(x, shape_, weight, bias, eps_); }
   std::string describe() const override;
 
-  Tensor weight, bias;  // undefined when the options leave them out
+  Tensor weight, bias;  // undefined if the options disable them
 
  private:
   Shape shape_;
@@ -29,7 +29,7 @@ class LayerNorm : public Module {
 };
 
 struct RMSNormOptions {
-  std::optional<double> eps = std::nullopt;  // the default is that of rms_norm()
+  std::optional<double> eps = std::nullopt;  // default: see rms_norm()
   bool elementwise_affine = true;
 };
 

@@ -8,13 +8,13 @@
 
 namespace tandem::nn {
 
-// The common parts of the four layers with a window. By default the windows are side by side.
+// The common parts of the four layers with a window. By default the windows are adjacent.
 template <class Size, class Options, Tensor (*pool)(const Tensor&, Extent, const Options&)>
 class WindowPool : public Module {
  public:
   explicit WindowPool(Size kernel_size, const Options& options = {}) : kernel_size_(kernel_size), options_(options) {}
   Tensor forward(const Tensor& x) override { return pool(x, kernel_size_, options_); }
-  // "MaxPool2d(kernel 2x2, stride 2x2)"
+  // For example "MaxPool2d(kernel 2x2, stride 2x2)".
   std::string describe() const override {
     if (options_.padding == Extent(0)) return describe_as("kernel ", kernel_size_, ", stride ", stride());
     return describe_as("kernel ", kernel_size_, ", stride ", stride(), ", padding ", options_.padding);
@@ -54,7 +54,7 @@ class AvgPool1d : public WindowPool<std::int64_t, AvgPool1dOptions, avg_pool1d> 
   using WindowPool::WindowPool;
 };
 
-// Averages to a given size, whatever size the input has. keep_size in place of a number keeps the size of the input.
+// Averages to a given size, regardless of the input's size. keep_size in place of a number keeps the size of the input.
 // (N, C, H, W) -> (N, C, OH, OW), where output_size is OH x OW.
 class AdaptiveAvgPool2d : public Module {
  public:

@@ -1,4 +1,4 @@
-// Prints a module: the name of its class, and a tree of the modules below it.
+// Prints a module: its class name, and a tree of the modules below it.
 #include <tandem/nn/module.h>
 
 #include <cxxabi.h>
@@ -16,7 +16,7 @@ std::string Module::class_name() const {
   const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, nullptr),
                                                     std::free);
   std::string name = text ? text.get() : type.name();
-  // Template arguments are left out: they would make the name long without helping the reader.
+  // Template arguments are omitted: they would make the name long without helping the reader.
   name = name.substr(0, name.find('<'));
   const auto colon = name.rfind("::");
   return colon == std::string::npos ? name : name.substr(colon + 2);

@@ -1,7 +1,7 @@
-// The first run records its history as any forward pass does. The parameters and inputs that the history leads to
-// become the edges of one node. Then the history is dropped. When the gradient of that node arrives, the second run
-// records the history again, and the backward pass that is running continues through it. So leaves count their uses,
-// fire their hooks and add up their gradients in the same order as without recompute.
+// The first run records its history like any forward pass. The parameters and inputs to which the history leads become
+// the edges of one node. Then the history is discarded. When the node's gradient arrives, the second run records the
+// history again, and the running backward pass continues through it. Leaves therefore count their uses, run their hooks
+// and add up their gradients in the same order as without recompute.
 #include <tandem/nn/recompute.h>
 
 #include <tandem/autograd/autocast.h>
@@ -23,8 +23,8 @@ using autograd::Needs;
 using autograd::Saved;
 using autograd::TensorState;
 
-// The places where the history of `result` leaves the nodes that were recorded from `start` on. Each place comes once,
-// in a fixed order.
+// Returns the edges by which the history of `result` leaves the nodes that were recorded from `start` on. Each edge
+// occurs once, in a fixed order.
 std::vector<Edge> boundary(const Tensor& result, std::uint64_t start) {
   std::vector<Edge> found;
   std::unordered_set<const void*> seen;
@@ -45,8 +45,8 @@ bool same_places(const std::vector<Edge>& a, const std::vector<Edge>& b) {
                     [](const Edge& x, const Edge& y) { return x.leaf == y.leaf && x.node == y.node; });
 }
 
-// An input as the second run needs it. It is not kept as a Tensor: if a Tensor was changed in place later, its handle
-// would lead to the operation that changed it, and could keep the graph alive.
+// An input for the second run. It is not stored as a Tensor: if the Tensor was later changed in place, its handle would
+// lead to the operation that changed it and could keep the graph alive.
 struct Input {
   Saved value;
   Edge edge;
@@ -103,7 +103,7 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
     const std::uint64_t begin = autograd::next_sequence();
     const Tensor same = function(same_inputs);
     TANDEM_CHECK(same.shape() == shape && same_places(boundary(same, begin), places),
-                 "recompute: the function computed something else when it ran again for the backward pass (first ",
+                 "recompute: the function computed a different result when it ran again for the backward pass (first ",
                  shape, " from ", places.size(), " parameters and inputs, then ", same.shape(), " from ",
                  boundary(same, begin).size(),
                  "): it must not depend on anything that changes between the forward and the backward pass");
@@ -120,8 +120,8 @@ Tensor detail::recompute(std::function<Tensor(std::span<const Tensor>)> function
 
 Tensor recompute_sequential(Sequential& modules, std::int64_t segments, const Tensor& input) {
   const std::int64_t size = modules.size();
-  TANDEM_CHECK(0 < segments && segments <= size, "recompute_sequential: ", size, " modules can't make ", segments,
-               " segments");
+  TANDEM_CHECK(0 < segments && segments <= size, "recompute_sequential: ", size, " modules can't be divided into ",
+               segments, " segments");
   Tensor x = input;
   for (std::int64_t i = 0; i < segments; ++i) {
     const std::int64_t begin = size * i / segments, end = size * (i + 1) / segments;

@@ -68,7 +68,7 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
   // From here on, x is (L, N, size).
   Tensor x = is_single ? unsqueeze(input, 1) : batch_first ? transpose(input, 0, 1) : input;
   const std::int64_t length = x.dim(0), batch = x.dim(1), count = static_cast<std::int64_t>(cells.size());
-  TANDEM_CHECK(length > 0, class_name(), ": the sequence has no steps: input is ", input.shape());
+  TANDEM_CHECK(length > 0, class_name(), ": the sequence must have at least one step, got input ", input.shape());
   const Tensor& weight = cells[0].weight_hh;
   const auto states = [&](const char* name, const Tensor& given) {
     if (!given.defined()) return std::vector<Tensor>(cells.size());
@@ -90,10 +90,10 @@ std::pair<Tensor, RecurrentLayer::State> RecurrentLayer::run(const Tensor& input
     std::vector<Tensor> outputs;
     for (std::size_t i = first; i < first + directions; ++i) {
       const Cell& cell = cells[i];
-      // Gates that only add what comes from x and from h see the sum of both biases.
+      // Gates that only add the contributions of x and h take the sum of both biases.
       const bool adds_biases = options_.bias && adds_gates(kind_);
       const Tensor bias = adds_biases ? cell.bias_ih + cell.bias_hh : cell.bias_hh;
-      // One product serves the inputs of all steps.
+      // One product covers the inputs of all steps.
       const Tensor from_x = linear(x, cell.weight_ih, adds_biases ? Tensor() : cell.bias_ih);
       const Recurrence read =
           recurrence(kind_, from_x, cell.weight_hh, bias, {.h_0 = h[i], .c_0 = c[i], .reverse = i > first});

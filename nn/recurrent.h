@@ -1,16 +1,16 @@
-// Recurrent layers: they read sequences step by step and carry a state from step to step.
+// Recurrent layers read sequences step by step and carry a state from step to step.
 //
 //   nn::LSTM lstm(28, 64, {.num_layers = 2, .batch_first = true});
 //   const auto [output, state] = lstm(x);        // x (N, L, 28) -> output (N, L, 64); state.h and state.c (2, N, 64)
 //   const auto [more, later] = lstm(next, state);  // reads on where x ended
 //
-// x is (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size) for a single sequence. The output
-// holds h of the last layer after each step: it has the shape of x with D * hidden_size in place of input_size, where D
-// is 2 for a bidirectional layer and 1 for others. States are (num_layers * D, N, hidden_size), also with batch_first,
-// or (num_layers * D, hidden_size) for a single sequence. A layer that is given no state begins with zeros.
+// x is (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size) for a single sequence. The output is
+// h of the last layer after each step. It has the shape of x with D * hidden_size in place of input_size, where D is 2
+// for a bidirectional layer and otherwise 1. States are (num_layers * D, N, hidden_size), even with batch_first, or
+// (num_layers * D, hidden_size) for a single sequence. The state defaults to zeros.
 //
-// All sequences of a batch have the same length: there are no packed sequences. In a Sequential a recurrent layer
-// passes its output on.
+// All sequences of a batch have the same length: there are no packed sequences. In a Sequential, a recurrent layer
+// passes only its output on.
 #pragma once
 
 #include <tandem/core/formulas/recurrent_cell.h>
@@ -18,17 +18,17 @@
 
 namespace tandem::nn {
 
-// The options of RNN, LSTM and GRU. Only RNN has a choice of its nonlinearity: for the others `nonlinearity` is an
-// empty struct, so that giving one does not compile. A template, and not a struct derived from the other: designated
-// initialisers can't name the members of a base.
+// The options of RNN, LSTM and GRU. Only RNN lets the caller choose the nonlinearity. For the others `nonlinearity` is
+// an empty struct, and setting it does not compile. RecurrentOptions is a template instead of a base class because
+// designated initialisers can't name the members of a base.
 template <class NonlinearityChoice>
 struct RecurrentOptions {
   std::int64_t num_layers = 1;  // layer i + 1 reads the output of layer i
   NonlinearityChoice nonlinearity = {};
   bool bias = true;
   bool batch_first = false;
-  double dropout = 0;          // in training, the share of zeros in the output of each layer but the last
-  bool bidirectional = false;  // each layer reads in both directions, and joins the outputs of both
+  double dropout = 0;          // in training, the fraction of zeros in the output of each layer except the last
+  bool bidirectional = false;  // each layer reads in both directions and concatenates the outputs
 };
 enum class RNNNonlinearity { tanh, relu };
 struct NoNonlinearity {};
@@ -43,8 +43,8 @@ class RecurrentLayer : public Module {
     Tensor h, c;  // c is defined only for LSTM
   };
   // The parameters of one layer for one direction: weight_ih (G * hidden_size, in), weight_hh (G * hidden_size,
-  // hidden_size), bias_ih and bias_hh (G * hidden_size), which are undefined without bias. G is the number of gates,
-  // and `in` is input_size for the first layer and D * hidden_size for the others.
+  // hidden_size), and bias_ih and bias_hh (G * hidden_size), which are undefined without bias. G is the number of
+  // gates. `in` is input_size for the first layer and D * hidden_size for the others.
   struct Cell {
     Tensor weight_ih, weight_hh, bias_ih, bias_hh;
   };
@@ -52,12 +52,12 @@ class RecurrentLayer : public Module {
   Tensor forward(const Tensor& x) override { return run(x, {}).first; }
   std::string describe() const override;
 
-  // Layer by layer. In a bidirectional layer the cell that reads backward comes second. Names are PyTorch's:
-  // "weight_ih_l0", "weight_ih_l0_reverse".
+  // Ordered by layer. In a bidirectional layer, the backward cell comes second. Names are PyTorch's: "weight_ih_l0",
+  // "weight_ih_l0_reverse".
   std::vector<Cell> cells;
 
  protected:
-  // `name` is that of the class, for errors.
+  // `name` is the class name, for errors.
   RecurrentLayer(const char* name, RecurrentCell kind, std::int64_t input_size, std::int64_t hidden_size,
                  const RecurrentOptions<NoNonlinearity>& options);
   // Implements operator() of each class. Returns the output and the state after the last step.

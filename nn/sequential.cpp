@@ -9,14 +9,14 @@ namespace tandem::nn {
 
 namespace {
 
-// The module as an M, if it is one; null if it is of a derived class, whose forward() may do something else.
+// Returns `module` as an M if its class is exactly M, otherwise null. The forward() of a derived class may differ.
 template <class M>
 const M* exactly(const Module* module) {
   return module && typeid(*module) == typeid(M) ? static_cast<const M*>(module) : nullptr;
 }
 
-// Returns whether max pooling gives the same before and after ReLU. A window that holds only padding has -infinity,
-// which ReLU makes 0. Without dilation and ceil_mode there is no such window.
+// Returns whether max pooling gives the same result before and after ReLU. A window that contains only padding has the
+// maximum -infinity, which ReLU turns into 0. Without dilation and ceil_mode there is no such window.
 bool commute(const ReLU* relu, const MaxPool2d* pool) {
   return relu && pool && !relu->is_inplace() && pool->options().dilation == Extent(1) && !pool->options().ceil_mode;
 }
@@ -29,9 +29,9 @@ Sequential::Sequential(std::initializer_list<Step> steps) {
 
 Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end) {
   TANDEM_CHECK(0 <= begin && begin <= end && end <= size(), "Sequential: there are no modules ", begin, " to ", end,
-               ", it holds ", size());
+               ", its size is ", size());
   const auto& steps = children();
-  // The module at position i if calling it would do nothing but forward(); otherwise null.
+  // Returns the module at position i if calling it would do nothing except forward(); otherwise null.
   const auto plain = [&](std::int64_t i) {
     Module* const module = i < end ? steps[static_cast<std::size_t>(i)].second.get() : nullptr;
     return module && !module->has_forward_hooks() ? module : nullptr;
@@ -47,7 +47,7 @@ Tensor Sequential::run(const Tensor& input, std::int64_t begin, std::int64_t end
       x = norm->forward(x, {.relu = true, .max_pool_2x2 = pools_2x2});
       i += pools_2x2 ? 3 : 2;
     } else if (commute(exactly<ReLU>(plain(i)), exactly<MaxPool2d>(plain(i + 1)))) {
-      x = (*plain(i))((*plain(i + 1))(x));  // ReLU has fewer numbers to look at
+      x = (*plain(i))((*plain(i + 1))(x));  // ReLU then processes fewer numbers
       i += 2;
     } else {
       x = (*steps[static_cast<std::size_t>(i++)].second)(x);

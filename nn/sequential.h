@@ -12,15 +12,15 @@ namespace tandem::nn {
 //   nn::Sequential{nn::Conv2d(1, 16, 5, {.padding = 2}), nn::BatchNorm2d(16), nn::ReLU(),
 //                  nn::MaxPool2d(2)}
 //
-// Write braces: with braces C++ constructs the modules from left to right. This fixes the order in which the modules
-// draw their initial weights. One Sequential alone in the braces is a module like any other; Clang 19 takes it for a
-// copy (defect report CWG 2137), and there push_back() adds it. A BatchNorm2d, a ReLU behind it, and 2 x 2 max pooling
-// behind the ReLU run as one operation. If other max pooling without dilation and ceil_mode follows a ReLU, the ReLU
-// runs last. Neither changes the result. Modules with forward hooks, and classes derived from ReLU or MaxPool2d, run
-// one by one.
+// Write braces: with braces, C++ constructs the modules from left to right. This fixes the order in which the modules
+// draw their initial weights. A single Sequential in the braces is a module like any other. Clang 19 instead treats it
+// as a copy (defect report CWG 2137); add it with push_back() there. A BatchNorm2d, a ReLU after it, and 2 x 2 max
+// pooling after the ReLU run as one operation. If other max pooling without dilation and ceil_mode follows a ReLU, the
+// ReLU runs last. Neither changes the result. Modules with forward hooks, and classes derived from ReLU or MaxPool2d,
+// run one by one.
 class Sequential : public Container {
  public:
-  // One module or function of the list.
+  // One module or function in the list.
   class Step {
    public:
     template <std::derived_from<Module> M>
@@ -40,7 +40,7 @@ class Sequential : public Container {
   // Runs only the modules in [begin, end).
   Tensor run(const Tensor& x, std::int64_t begin, std::int64_t end);
 
-  // Adds a module or function at the end.
+  // Appends a module or function.
   void push_back(Step step) { push_child(std::move(step.module)); }
 };
 

@@ -1,4 +1,4 @@
-// Softmax along a dimension, and its logarithm, as layers.
+// Softmax along a dimension and its logarithm, as layers.
 #pragma once
 
 #include <tandem/autograd/functions.h>

@@ -1,4 +1,4 @@
-// Module::load_state_dict, and what it says when the names or shapes do not fit.
+// Module::load_state_dict, and its error if names or shapes do not match.
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/nn/module.h>
 
@@ -34,7 +34,7 @@ bool ends_with_part(const std::string& name, const std::string& end) {
 
 using Names = std::vector<std::string>;
 
-// Looks among `names` for one that is a prefix followed by `end`. Gives the first such prefix for which
+// Searches `names` for a name that is a prefix followed by `end`. Returns the first such prefix for which
 // explains(prefix) holds.
 template <class F>
 std::optional<std::string> find_prefix(const Names& names, const std::string& end, const F& explains) {
@@ -46,7 +46,8 @@ std::optional<std::string> find_prefix(const Names& names, const std::string& en
   return std::nullopt;
 }
 
-// A guess at the caller's mistake, such as a prefix that all names have. Empty when the names and shapes give no hint.
+// Guesses the caller's mistake, such as a prefix before all names. Returns an empty string if names and shapes give no
+// hint.
 std::string guess(const Names& missing, const Names& unexpected) {
   if (unexpected.empty()) return {};
   const std::set<std::string> lookup(missing.begin(), missing.end());
@@ -57,15 +58,15 @@ std::string guess(const Names& missing, const Names& unexpected) {
                          [&](const auto& other) { return other.starts_with(p) && is_missing(other.substr(p.size())); });
     });
     if (!prefix) continue;
-    return "every unexpected name is a missing one behind \"" + *prefix +
-           "\": take it off, or load into the module that has these names";
+    return "every unexpected name is a missing name with the prefix \"" + *prefix +
+           "\": remove the prefix, or load into the module that has these names";
   }
   const auto prefix = find_prefix(missing, unexpected[0], [&](const std::string& p) {
     return std::all_of(unexpected.begin(), unexpected.end(), [&](const auto& other) { return is_missing(p + other); });
   });
   if (!prefix) return {};
-  return "the unexpected names are those of \"" + prefix->substr(0, prefix->size() - 1) +
-         "\" here: load them into that module, or put \"" + *prefix + "\" before each";
+  return "the unexpected names belong to \"" + prefix->substr(0, prefix->size() - 1) +
+         "\" here: load them into that module, or add \"" + *prefix + "\" before each of them";
 }
 
 bool is_equal(const Array& a, const Array& b) {
@@ -74,7 +75,7 @@ bool is_equal(const Array& a, const Array& b) {
   return std::memcmp(x.raw(), y.raw(), x.bytes()) == 0;
 }
 
-// Error when two names of one array are given different values.
+// Throws an Error if two names of one array get different values.
 void check_shared(const std::vector<NamedArray>& mine, const std::map<std::string, const Array*>& given) {
   std::map<const void*, const std::string*> first;
   for (const auto& [name, array] : mine) {
@@ -108,7 +109,7 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
   for (const auto& [name, array] : mine) {
     const auto found = given.find(name);
     if (found == given.end()) {
-      // A batch norm that PyTorch saved before 2019 has no count of its batches. As in PyTorch, the count is then 0.
+      // A batch norm that PyTorch saved before 2019 has no batch count. As in PyTorch, the count is then 0.
       const auto stem = name.size() - std::min(name.size(), count.size());
       if (name.ends_with(count) && given.contains(name.substr(0, stem) + "running_mean")) {
         counts.push_back(array);
@@ -119,7 +120,7 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
     }
     if (found->second->shape() != array.shape()) {
       std::ostringstream line;
-      line << name << ": given " << found->second->shape() << ", this model has " << array.shape();
+      line << name << ": got " << found->second->shape() << ", but this model has " << array.shape();
       other_shapes.push_back(line.str());
     }
     left.erase(name);
@@ -129,14 +130,14 @@ StateMismatch Module::load_state_dict(const std::vector<NamedArray>& state, bool
   }
   if (!other_shapes.empty() || (strict && !(mismatch.missing.empty() && mismatch.unexpected.empty()))) {
     std::ostringstream text;
-    text << "load_state_dict: this is the state of another model than " << class_name() << ":";
+    text << "load_state_dict: the state does not match " << class_name() << ":";
     list(text, "of another shape", other_shapes);
     list(text, "missing", mismatch.missing);
     list(text, "unexpected", mismatch.unexpected);
     const std::string hint = guess(mismatch.missing, mismatch.unexpected);
     if (!hint.empty()) text << "\n  " << hint;
     else if (other_shapes.empty())
-      text << "\n  in a program of your own, load_state_dict(state, false) loads what fits";
+      text << "\n  in your own program, load_state_dict(state, false) loads the tensors that fit";
     throw Error(text.str());
   }
   check_shared(mine, given);

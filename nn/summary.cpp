@@ -12,11 +12,11 @@ namespace {
 
 struct Call {
   Shape output;
-  int first = std::numeric_limits<int>::max();  // the number of the first call, counted over the calls of all modules
+  int first = std::numeric_limits<int>::max();  // the sequence number of the first call among the calls of all modules
   int count = 0;
 };
 
-// While a Watch lives, it records the calls of all modules of `model`, and the model is in evaluation mode.
+// While a Watch lives, it records the calls of all modules in `model` and keeps the model in evaluation mode.
 class Watch {
  public:
   explicit Watch(Module& model) : evaluation_(model) {
@@ -43,7 +43,7 @@ class Watch {
   int next_ = 0;
 };
 
-// The number of the first call of `module` or of a module below it.
+// The sequence number of the first call of `module` or of a module below it.
 int first_call(const Module& module, const std::map<const Module*, Call>& calls) {
   const auto found = calls.find(&module);
   int first = found == calls.end() ? std::numeric_limits<int>::max() : found->second.first;

@@ -7,7 +7,7 @@ namespace tandem::nn {
 
 using UpsampleOptions = InterpolateOptions;
 
-// Gives images (N, C, H, W) another height and width: interpolate() as a module.
+// Resizes images (N, C, H, W): interpolate() as a module.
 //   nn::Upsample({.scale_factor = 2, .mode = Interpolation::bilinear})
 class Upsample : public Module {
  public:

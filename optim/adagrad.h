@@ -26,8 +26,8 @@ struct AdagradOptions {
 
 using AdagradGroup = ParameterGroup<AdagradOptions>;
 
-// Gradients over the root of the sum of their squares (Duchi, Hazan, Singer, JMLR 12, 2011), as PyTorch computes it:
-//   g = grad + weight_decay * p,  s = s + g^2, which begins with initial_accumulator_value
+// Divides gradients by the root of the sum of their squares (Duchi, Hazan, Singer, JMLR 12, 2011), as in PyTorch:
+//   g = grad + weight_decay * p,  s = s + g^2, where s starts as initial_accumulator_value
 //   p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
 // State: sum (s), step (t).
 class Adagrad : public FusedOptimizer<AdagradOptions> {

@@ -4,8 +4,8 @@
 
 namespace tandem::optim {
 
-// The options of Adam and of AdamW, which differ in the default of weight_decay. A template, and not a struct derived
-// from the other: designated initialisers can't name the members of a base.
+// The options of Adam and AdamW, which differ in the default of weight_decay. AdamOptionsOf is a template instead of a
+// base class because designated initialisers can't name the members of a base.
 template <bool is_decoupled>
 struct AdamOptionsOf {
   double lr = 1e-3;
@@ -27,15 +27,15 @@ struct AdamOptionsOf {
   }
 };
 
-// Kingma and Ba, arXiv:1412.6980, as PyTorch computes it:
+// Kingma and Ba, arXiv:1412.6980, as in PyTorch:
 //   g = grad + weight_decay * p
 //   m = beta1 * m + (1 - beta1) * g,  v = beta2 * v + (1 - beta2) * g^2
 //   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
-// amsgrad: v in the last line is its maximum so far (Reddi et al., "On the Convergence of Adam and Beyond", 2018).
+// amsgrad: the last line uses the largest v so far (Reddi et al., "On the Convergence of Adam and Beyond", 2018).
 // State: exp_avg (m), exp_avg_sq (v), max_exp_avg_sq, step (t).
 //
-// AdamW decays weights apart from the gradient: p = p * (1 - lr * weight_decay) first, and g = grad (Loshchilov and
-// Hutter, arXiv:1711.05101).
+// AdamW decays weights independently of the gradient: first p = p * (1 - lr * weight_decay), and g = grad (Loshchilov
+// and Hutter, arXiv:1711.05101).
 template <bool is_decoupled>
 class AdamOf : public FusedOptimizer<AdamOptionsOf<is_decoupled>> {
  public:

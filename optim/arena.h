@@ -1,5 +1,4 @@
-// An arena: many arrays side by side in one block of memory. One pass can update all of them, and one copy can save
-// them.
+// An arena holds many arrays in one block of memory. One pass can update all of them, and one copy can save them.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,9 +8,9 @@
 
 namespace tandem::optim {
 
-// Makes arrays in one block, with the shapes, dtypes, memory orders and the device of `like`. An array is dense also
-// where that of `like` has gaps. Each array begins on a 64-byte boundary and has a version count of its own. The
-// numbers are uninitialised. The block lives as long as any of the arrays.
+// Creates arrays in one block, with the shapes, dtypes, memory orders and device of `like`. Each array is dense, even
+// if its model in `like` has gaps. It starts on a 64-byte boundary and has its own version count. The contents are
+// undefined. The block lives as long as any of the arrays.
 std::vector<Array> arena_like(std::span<const Array> like);
 
 }  // namespace tandem::optim

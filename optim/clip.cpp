@@ -9,8 +9,8 @@ namespace tandem::optim {
 
 namespace {
 
-// The gradients of all parameters. A kernel needs the numbers of a gradient side by side in memory. A gradient that is
-// not stored so is copied; change() writes the copy back.
+// The gradients of all parameters. A kernel needs each gradient to be contiguous in memory. A gradient that is not
+// contiguous is copied, and change() writes the copy back.
 class Gradients {
  public:
   Gradients(const char* operation, const std::vector<Tensor>& parameters) : operation_(operation) {
@@ -18,9 +18,9 @@ class Gradients {
       const Array gradient = parameter.grad();
       if (!gradient.defined()) continue;
       TANDEM_CHECK(gradient.dtype() == DType::f32, operation, ": a gradient of shape ", gradient.shape(), " is ",
-                   gradient.dtype(), ", must be f32");
-      TANDEM_CHECK(gradients_.empty() || gradient.device() == device(), operation, ": gradients lie on ", device(),
-                   " and on ", gradient.device(), ", must lie on one device");
+                   gradient.dtype(), ", but must be f32");
+      TANDEM_CHECK(gradients_.empty() || gradient.device() == device(), operation, ": gradients are on ", device(),
+                   " and on ", gradient.device(), ", but must be on one device");
       gradients_.push_back(gradient);
       rows_.push_back(gradient.is_channels_last() ? gradient : gradient.contiguous());
     }
@@ -83,8 +83,7 @@ Array clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, do
   const Array norm = gradients.norm(norm_type);
   if (error_if_nonfinite)
     TANDEM_CHECK(std::isfinite(norm.item()), "clip_grad_norm_: the norm of order ", norm_type, " of the gradients is ",
-                 norm.item(),
-                 ", so they can't be clipped; without error_if_nonfinite they would be scaled by it anyway");
+                 norm.item(), ", so they can't be clipped (error_if_nonfinite = false scales them anyway)");
   gradients.change(rules::ClipNorm{static_cast<float>(max_norm)}, static_cast<float*>(norm.raw()));
   return norm;
 }

@@ -19,7 +19,7 @@ ExponentialMovingAverage::ExponentialMovingAverage(std::vector<NamedTensor> para
     : options_(options) {
   TANDEM_CHECK(options.decay >= 0 && options.decay <= 1, "ExponentialMovingAverage: decay must be from 0 to 1, got ",
                options.decay);
-  TANDEM_CHECK(!parameters.empty(), "ExponentialMovingAverage: no parameters");
+  TANDEM_CHECK(!parameters.empty(), "ExponentialMovingAverage: expected at least one parameter, got none");
   for (auto& parameter : parameters) entries_.push_back({std::move(parameter), {}, true});
   for (auto& buffer : buffers) entries_.push_back({std::move(buffer), {}, options.use_buffers});
   std::vector<Array> values;
@@ -35,7 +35,7 @@ void ExponentialMovingAverage::update() {
   const Scope scope("ExponentialMovingAverage::update");
   TANDEM_CHECK(!is_swapped_, "ExponentialMovingAverage::update: the model holds the averages; swap() back first");
   std::vector<UpdateSegment> segments;
-  std::vector<Array> values;  // keeps the dense copies alive that other layouts need
+  std::vector<Array> values;  // keeps alive the dense copies that other layouts need
   const auto weight = static_cast<float>(1 - options_.decay);
   for (Entry& e : entries_) {
     const Array& value = e.followed.tensor.value();
@@ -51,7 +51,7 @@ void ExponentialMovingAverage::update() {
                           false});
       e.average.storage()->written_by("ExponentialMovingAverage::update");
     } else {
-      // Integers, such as counters, are averaged in f32. Their fractions are then cut off.
+      // Integers, such as counters, are averaged in f32. The fraction of the average is then truncated.
       Array average = e.average.to(DType::f32).clone();
       const Array now = value.to(DType::f32).contiguous();
       backend(value.device())

@@ -24,8 +24,8 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates) {
   if (stored_.size() <= index) stored_.resize(index + 1);
   Array& stored = stored_[index];
   const UpdateRule rule = this->rule(group);
-  // While a step is recorded as a graph, a write to the device would become part of the graph. So the rule is not
-  // stored then.
+  // While a step is recorded as a graph, a write to the device would become part of the graph. The rule is then not
+  // stored.
   if (!stored.defined() && !device.is_cpu() && !is_recording_graph()) {
     stored = Array::empty({sizeof(UpdateRule)}, DType::u8, device);
     backend(device).write_rule(rule, stored.raw());
@@ -37,7 +37,7 @@ void FusedUpdate::rule_changed(int group, const std::string& name) {
   const auto index = static_cast<std::size_t>(group);
   if (index >= stored_.size() || !stored_[index].defined()) return;
   TANDEM_CHECK(!is_recording_graph(), name,
-               ": options can't change within a recorded step, whose repetitions would all set the same: "
+               ": options can't change within a recorded step, because every replay would set the same options: "
                "call set_lr() or the schedule before or after the step");
   backend(stored_[index].device()).write_rule(rule(group), stored_[index].raw());
 }

@@ -1,5 +1,5 @@
-// FusedOptimizer: an optimizer whose update is one rule for every number (core/formulas/update_rules.h). One pass over
-// memory updates all parameters of a group.
+// FusedOptimizer: an optimizer whose update applies one rule to every number (core/formulas/update_rules.h). One pass
+// over memory updates all parameters of a group.
 #pragma once
 
 #include <tandem/optim/optimizer.h>
@@ -10,24 +10,24 @@ struct UpdateRule;  // core/formulas/update_rules.h
 
 namespace tandem::optim {
 
-// The passes of an optimizer's groups. On a GPU a rule lies in the GPU's memory, where a recorded step reads it, so
-// that options may change between the repetitions of a recorded step.
+// Runs the update of each parameter group. On a GPU, a recorded step reads the rule from the GPU's memory. Options may
+// therefore change between the replays of a recorded step.
 class FusedUpdate {
  protected:
   virtual UpdateRule rule(int group) const = 0;
 
   KeptState state_of_rule(int group) const;
-  // One pass over `updates`, which are of `group`.
+  // One pass over `updates`, which belong to `group`.
   void run(int group, std::span<const ParameterUpdate> updates);
-  // The rule of `group` is another one now. `name`: the optimizer's, for the error.
+  // Call this when the rule of `group` has changed. `name` is the optimizer's name, for the error.
   void rule_changed(int group, const std::string& name);
   ~FusedUpdate() = default;
 
  private:
-  std::vector<Array> stored_;  // for each group: where a GPU reads the rule; undefined on the CPU
+  std::vector<Array> stored_;  // for each group, the rule in the GPU's memory; undefined on the CPU
 };
 
-// An algorithm derives from it and says in rule() which rule its options make.
+// An algorithm derives from this class. Its rule() turns its options into a rule.
 template <class Options>
 class FusedOptimizer : public OptimizerOf<Options>, protected FusedUpdate {
  protected:

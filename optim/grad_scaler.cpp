@@ -31,18 +31,18 @@ GradScaler::Seen* GradScaler::seen(const Optimizer& optimizer) {
 Tensor GradScaler::scale(const Tensor& loss) const {
   if (!options_.enabled) return loss;
   TANDEM_CHECK(loss.dtype() == DType::f32 || loss.dtype() == DType::f64, "GradScaler::scale: the loss is ",
-               loss.dtype(), ", which the scale would take beyond its largest number; cast() it to f32");
+               loss.dtype(), ", in which the scaled loss would overflow; cast() it to f32");
   return loss * scale_;
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!options_.enabled) return;
   TANDEM_CHECK(!seen(optimizer),
-               "GradScaler::unscale_: the gradients of this optimizer have been divided by the scale already; call "
+               "GradScaler::unscale_: the gradients of this optimizer have already been divided by the scale; call "
                "update() after each step");
   const Scope scope("GradScaler::unscale_");
   const auto parameters = optimizer.parameters();
-  // The infinity norm is finite exactly when all gradients are finite. Reading it waits for the device.
+  // The infinity norm is finite if and only if all gradients are finite. Reading it waits for the device.
   const bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());
   const double inverse = 1.0 / static_cast<double>(scale_);
   for (const Tensor& parameter : parameters)
@@ -57,7 +57,7 @@ bool GradScaler::step(Optimizer& optimizer) {
   }
   if (!seen(optimizer)) unscale_(optimizer);
   Seen& found = *seen(optimizer);
-  TANDEM_CHECK(!found.stepped, "GradScaler::step: this optimizer has made its step; call update() after each step");
+  TANDEM_CHECK(!found.stepped, "GradScaler::step: this optimizer has already stepped; call update() after each step");
   found.stepped = true;
   if (!found.overflow) optimizer.step();
   return !found.overflow;
@@ -104,7 +104,7 @@ void GradScaler::load_state_dict(const std::vector<NamedArray>& state) {
                names.size());
   for (const std::size_t i : {3, 4})
     TANDEM_CHECK(values[i] >= 0 && values[i] <= 1e15, "GradScaler: the saved ", names[i], " is ", values[i],
-                 ", not a number of steps");
+                 ", which is not a number of steps");
   GradScaler loaded({values[0], values[1], values[2], static_cast<std::int64_t>(values[3])});
   loaded.growth_tracker_ = static_cast<std::int64_t>(values[4]);
   *this = std::move(loaded);

@@ -1,5 +1,5 @@
-// GradScaler: keeps small gradients from becoming zero in f16 training. The loss is made larger before backward(), and
-// the gradients are made smaller after it.
+// GradScaler keeps small gradients from becoming zero in f16 training. It scales the loss up before backward() and the
+// gradients down afterwards.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -17,44 +17,44 @@ struct GradScalerOptions {
   double growth_factor = 2;
   double backoff_factor = 0.5;
   std::int64_t growth_interval = 2000;  // steps without overflow after which the scale grows
-  bool enabled = true;                  // when false, nothing is scaled: so a program needs no branch
+  bool enabled = true;                  // false turns scaling off, so a program needs no branch
 };
 
-// Micikevicius et al., "Mixed Precision Training", arXiv:1710.03740, section 3.2, as torch.amp.GradScaler does it:
+// Micikevicius et al., "Mixed Precision Training", arXiv:1710.03740, section 3.2, as in torch.amp.GradScaler:
 //
 //   GradScaler scaler({.enabled = dtype == DType::f16});
 //   scaler.scale(loss).backward();
-//   scaler.step(optimizer);  // skips the step when a gradient is infinite or NaN
-//   scaler.update();         // the scale of the next step
+//   scaler.step(optimizer);  // skips the step if a gradient is infinite or NaN
+//   scaler.update();         // sets the scale for the next step
 //
-// Between backward and step(), unscale_() gives the gradients their true size, for clipping. Under
-// DistributedDataParallel all ranks hold the same gradients, and so decide alike without a message.
+// Between backward() and step(), unscale_() restores the true size of the gradients, for clipping. Under
+// DistributedDataParallel all ranks hold the same gradients, so they decide identically without a message.
 //
-// Gradients on a GPU are checked on the GPU. step() waits once for the result, because the host decides whether the
-// optimizer runs. A captured step (a CUDA graph) can't wait, so it can't contain a GradScaler that is enabled.
+// The GPU checks its gradients. step() waits once for the result, because the host decides whether the optimizer runs.
+// A captured step (a CUDA graph) can't wait, so it can't contain an enabled GradScaler.
 class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});
 
-  // The loss times the scale. The loss must be f32, as losses are under Autocast: f16 has no number as large as the
-  // first scale.
+  // Returns the loss times the scale. The loss must be f32, as losses are under Autocast: the initial scale is too
+  // large for f16.
   Tensor scale(const Tensor& loss) const;
-  // Divides the gradients of the optimizer's parameters by the scale, in place. Error when they have been divided since
-  // the last update().
+  // Divides the gradients of the optimizer's parameters by the scale, in place. Throws an Error if this has been done
+  // since the last update().
   void unscale_(Optimizer& optimizer);
-  // Calls unscale_() unless that was done, and then optimizer.step() unless a gradient is not finite. Returns whether
-  // the optimizer stepped.
+  // Calls unscale_() unless it has already been called, and then optimizer.step() unless a gradient is not finite.
+  // Returns whether the optimizer stepped.
   bool step(Optimizer& optimizer);
-  // To be called after the steps of all optimizers. The scale becomes smaller when an optimizer found an overflow, and
-  // larger after growth_interval updates without an overflow.
+  // Call this after the steps of all optimizers. The scale shrinks if an optimizer found an overflow, and grows after
+  // growth_interval updates without an overflow.
   void update();
 
   double scale() const { return options_.enabled ? scale_ : 1; }
   bool is_enabled() const { return options_.enabled; }
 
-  // One number (f64) under each of PyTorch's names. Empty when the scaler is disabled.
+  // One number (f64) for each of PyTorch's names. Empty if the scaler is disabled.
   std::vector<NamedArray> state_dict() const;
-  // Error when an entry is missing or unknown. Then nothing is changed. An empty state changes nothing.
+  // Throws an Error and changes nothing if an entry is missing or unknown. An empty state changes nothing.
   void load_state_dict(const std::vector<NamedArray>& state);
 
  private:
@@ -62,11 +62,11 @@ class GradScaler {
     bool overflow = false;
     bool stepped = false;
   };
-  // The entry of `optimizer` since the last update().
+  // The entry of `optimizer` since the last update(), or null.
   Seen* seen(const Optimizer& optimizer);
 
   GradScalerOptions options_;
-  float scale_;  // f32, as PyTorch's
+  float scale_;  // f32, as in PyTorch
   std::int64_t growth_tracker_ = 0;
   std::vector<std::pair<const Optimizer*, Seen>> seen_;
 };

@@ -7,8 +7,9 @@ namespace tandem {
 
 namespace {
 
-// The number of equal calls that run as they are before one is recorded. The first step creates gradients and momentum,
-// and only the second one finds them in place. Between the two, DistributedDataParallel rebuilds its buckets.
+// The number of calls with equal inputs that run normally before a call is recorded. The first step creates gradients
+// and momentum, and only the second one finds them in place. Between the two, DistributedDataParallel rebuilds its
+// buckets.
 constexpr std::int64_t warm_up_calls = 3;
 
 }  // namespace
@@ -55,7 +56,7 @@ bool GraphedStep::record(const std::vector<Array>& inputs) {
     may_record_ = false;
     result_ = {};
     inputs_.clear();
-    if (report_) report_(std::string("each step is run call by call, not as one recorded graph: ") + error.what());
+    if (report_) report_(std::string("each step runs normally, not as one recorded graph: ") + error.what());
   }
   return graph_ != nullptr;
 }

@@ -19,7 +19,7 @@ NamedArray numbers(const char* name, const std::vector<double>& values) {
 
 NamedArray number(const char* name, double value) { return {name, ops::scalar(value, DType::f64)}; }
 
-// The numbers of the entry `name`. Error when the entry is missing, or does not hold `count` numbers.
+// The numbers in the entry `name`. Throws an Error if the entry is missing or does not hold `count` numbers.
 std::vector<double> entry(const std::vector<NamedArray>& state, const char* name, std::size_t count) {
   const auto found = std::find_if(state.begin(), state.end(), [&](const NamedArray& e) { return e.name == name; });
   TANDEM_CHECK(found != state.end(), "the saved state of the schedule has no ", name);
@@ -43,7 +43,7 @@ LrScheduler::LrScheduler(Optimizer& optimizer, Schedule schedule)
 LrScheduler::LrScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
     : optimizer_(optimizer), schedules_(std::move(schedules)), base_lrs_(lrs_of(optimizer)) {
   TANDEM_CHECK(schedules_.size() == base_lrs_.size(), "LrScheduler: ", schedules_.size(), " schedules for ",
-               base_lrs_.size(), " parameter groups: give one for all, or one for each");
+               base_lrs_.size(), " parameter groups: pass one for all groups, or one for each");
   set_step(0);
 }
 
@@ -86,7 +86,7 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOpti
   const auto groups = static_cast<std::size_t>(optimizer.group_count());
   if (options_.min_lr.size() == 1) options_.min_lr.resize(groups, options_.min_lr[0]);
   TANDEM_CHECK(options_.min_lr.size() == groups, "ReduceLROnPlateau: ", options_.min_lr.size(),
-               " values of min_lr for ", groups, " parameter groups: give one for all, or one for each");
+               " values of min_lr for ", groups, " parameter groups: pass one for all, or one for each");
   const double infinity = std::numeric_limits<double>::infinity();
   best_ = options_.mode == PlateauMode::min ? infinity : -infinity;
 }

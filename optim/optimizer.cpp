@@ -12,17 +12,17 @@
 namespace tandem::optim {
 
 Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups) : step_name_(step_name) {
-  TANDEM_CHECK(!groups.empty(), name(), ": needs at least one group of parameters");
+  TANDEM_CHECK(!groups.empty(), name(), ": expected at least one group of parameters");
   std::set<const autograd::TensorState*> seen;
   for (const auto& parameters : groups) {
     TANDEM_CHECK(!parameters.empty(), name(),
-                 ": a group without parameters: a module knows the members that add() has given it");
+                 ": a group has no parameters: a module lists only the members that were created with add()");
     for (const auto& [name, tensor] : parameters) {
-      TANDEM_CHECK(tensor.defined() && tensor.is_leaf(), this->name(), ": parameter ", name,
-                   tensor.defined() ? " is the result of an operation, not a leaf: only leaves can be optimised"
-                                    : " is undefined");
+      TANDEM_CHECK(
+          tensor.defined() && tensor.is_leaf(), this->name(), ": parameter ", name,
+          tensor.defined() ? " is the result of an operation, and only leaves can be optimised" : " is undefined");
       TANDEM_CHECK(tensor.dtype() == DType::f32, this->name(), ": parameter ", name, " is ", tensor.dtype(),
-                   ", must be f32");
+                   ", but must be f32");
       TANDEM_CHECK(seen.insert(tensor.state().get()).second, this->name(), ": parameter ", name, " is given twice");
     }
   }
@@ -37,7 +37,7 @@ Optimizer::Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>
     auto homes = arena_like(values);
     Group group{values[0].device(), {}, {}, {}};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      // Two parameters that were made from one Array get memory of their own.
+      // Two parameters that were created from the same Array get separate memory.
       const bool is_first = moved.insert(values[i].storage().get()).second;
       if (is_first) {
         parameters[i].tensor.move_into(homes[i]);
@@ -56,8 +56,8 @@ std::string Optimizer::name() const {
   return std::string(step.substr(0, step.find(':')));
 }
 
-// Hands each entry the arrays that the algorithm keeps. Arrays that are not there yet are made: a changed option may
-// need one more.
+// Gives each entry the state arrays that the algorithm needs. Missing arrays are created, because a changed option may
+// need another one.
 void Optimizer::prepare(int index, const KeptState& kept) {
   Group& group = groups_[index];
   if (kept.names != group.kept) {
@@ -107,14 +107,14 @@ void Optimizer::step() {
       if (!gradient.defined()) continue;
       const Array& value = e.parameter.tensor.value();
       TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ", group.device,
-                   " when the optimizer was made, and is on ", value.device(),
-                   " now: move the model before making the optimizer");
+                   " when the optimizer was constructed, and is now on ", value.device(),
+                   ": move the model before you construct the optimizer");
       const MemoryOrder order(value);
       const bool fits =
           order.fits(value) && std::ranges::all_of(e.state, [&](const Array& s) { return order.fits(s); });
       TANDEM_CHECK(value.dtype() == DType::f32 && fits, name(), ": parameter ", e.parameter.name,
-                   " was dense f32 when the optimizer was made, and is ", value.dtype(), " with strides ",
-                   value.strides(), " now: convert the model before making the optimizer");
+                   " was dense f32 when the optimizer was constructed, and is now ", value.dtype(), " with strides ",
+                   value.strides(), ": convert the model before you construct the optimizer");
       updates.emplace_back(value, order.arranged(gradient), e.state, e.count, !e.is_started, while_finite_);
       e.is_started = true;
       value.storage()->written_by(step_name_);
@@ -152,8 +152,7 @@ void Optimizer::set_lr(double lr) {
 }
 
 void check_option(const char* optimizer, const char* name, double value, double most) {
-  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name, " must be a number of at least 0, got ",
-               value);
+  TANDEM_CHECK(std::isfinite(value) && value >= 0, optimizer, ": ", name, " must be at least 0, got ", value);
   TANDEM_CHECK(value <= most, optimizer, ": ", name, " must be at most ", most, ", got ", value);
 }
 

@@ -1,4 +1,4 @@
-// own_rule() with kernels for a GPU. A file that nvcc compiles includes this header first, before what includes
+// own_rule() with kernels for a GPU. A file that nvcc compiles must include this header before any header that includes
 // optim/own_rule.h.
 #pragma once
 

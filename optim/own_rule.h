@@ -1,4 +1,4 @@
-// own_rule: hands a program's own rule for every number to FusedOptimizer (docs/optimizers.md shows one).
+// own_rule passes a program's own update rule to FusedOptimizer (docs/optimizers.md has an example).
 #pragma once
 
 #include <tandem/core/cpu/update_piece.h>
@@ -8,25 +8,25 @@
 #include <type_traits>
 
 #if defined(__CUDACC__) && !defined(TANDEM_RULES_ON_GPU)
-#error "own_rule() makes no kernels here: include <tandem/optim/own_rule.cuh> first"
+#error "own_rule() compiles no kernels here: include <tandem/optim/own_rule.cuh> first"
 #endif
 
 namespace tandem::optim {
 
-// A program may name one rule in files that nvcc compiles and in others. The namespaces keep the two results apart.
+// A program may use the same rule in files that nvcc compiles and in others. The namespaces separate the two results.
 #ifdef TANDEM_RULES_ON_GPU
 inline namespace with_gpu {
 #else
 inline namespace without_gpu {
 #endif
 
-// `rule` is a struct as core/formulas/update_rules.h describes them, with at most three kinds of state. The loop over
-// the numbers is compiled here, by the program's compiler and with its options. A GPU needs a file compiled by nvcc,
-// which includes optim/own_rule.cuh first; otherwise the step of a parameter on a GPU is an Error.
+// `rule` is a struct as described in core/formulas/update_rules.h, with at most three state arrays. The program's
+// compiler compiles the loop over the numbers, with the program's options. A GPU needs a file that nvcc compiles and
+// that includes optim/own_rule.cuh first. Otherwise the step of a parameter on a GPU throws an Error.
 template <class Rule>
 UpdateRule own_rule(const Rule& rule) {
-  static_assert(std::is_trivially_copyable_v<Rule>, "a rule is copied to the device as bytes");
-  static_assert(sizeof(Rule) <= OwnRule::most_bytes && alignof(Rule) <= 16, "a rule is a few numbers");
+  static_assert(std::is_trivially_copyable_v<Rule>, "a rule must be trivially copyable");
+  static_assert(sizeof(Rule) <= OwnRule::most_bytes && alignof(Rule) <= 16, "a rule must be small");
   static_assert(Rule::state_names.size() <= std::extent_v<decltype(UpdateSegment::state)>, "at most three states");
   OwnRule own{};
   std::memcpy(own.numbers.data(), &rule, sizeof rule);

@@ -28,13 +28,13 @@ struct RMSpropOptions {
 
 using RMSpropGroup = ParameterGroup<RMSpropOptions>;
 
-// Gradients over the root of the average of their squares, as PyTorch computes it:
+// Divides gradients by the root of the average of their squares, as in PyTorch:
 //   g = grad + weight_decay * p,  s = alpha * s + (1 - alpha) * g^2
-//   centered: a = alpha * a + (1 - alpha) * g, and s - a^2 takes the place of s in what follows
-//   u = g / (sqrt(s) + eps);  with momentum: b = momentum * b + u, and b takes the place of u
+//   centered: a = alpha * a + (1 - alpha) * g, and s - a^2 replaces s in the following lines
+//   u = g / (sqrt(s) + eps);  with momentum: b = momentum * b + u, and b replaces u
 //   p = p - lr * u
-// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. When rounding makes s - a^2 negative, it counts as 0
-// here. PyTorch then computes NaN.
+// State: square_avg (s), grad_avg (a), momentum_buffer (b), step. If rounding makes s - a^2 negative, it counts as 0.
+// PyTorch computes NaN in that case.
 class RMSprop : public FusedOptimizer<RMSpropOptions> {
  public:
   explicit RMSprop(std::vector<NamedTensor> parameters, const RMSpropOptions& options = {});

@@ -13,7 +13,7 @@ void check_positive(const char* schedule, const char* option, std::int64_t value
   TANDEM_CHECK(value > 0, schedule, ": ", option, " must be above 0, got ", value);
 }
 
-// Half a wave of the cosine that leads from `from` (part 0) to `to` (part 1).
+// Half a cosine wave from `from` (part 0) to `to` (part 1).
 double along_cosine(double from, double to, double part) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * part)) / 2;
 }
@@ -35,7 +35,7 @@ double MultiStepLR::operator()(double base, std::int64_t step) const {
 }
 
 void ExponentialLR::check() const {
-  TANDEM_CHECK(gamma > 0, "ExponentialLR: gamma must be above 0, got ", gamma, ": was it left out?");
+  TANDEM_CHECK(gamma > 0, "ExponentialLR: gamma must be above 0, got ", gamma, ": was it omitted?");
 }
 
 double ExponentialLR::operator()(double base, std::int64_t step) const {
@@ -49,7 +49,7 @@ void CosineAnnealingLR::check() const { check_positive("CosineAnnealingLR", "T_m
 
 double CosineAnnealingWarmRestarts::operator()(double base, std::int64_t step) const {
   if (T_mult == 1) step %= T_0;
-  // These are doubles because the length of a cycle grows exponentially, and an integer could overflow.
+  // These are doubles because the cycle length grows exponentially and could overflow an integer.
   auto now = static_cast<double>(step), length = static_cast<double>(T_0);
   for (; now >= length; length *= static_cast<double>(T_mult)) now -= length;
   return along_cosine(base, eta_min, now / length);
@@ -81,7 +81,7 @@ void ConstantLR::check() const {
   TANDEM_CHECK(factor >= 0 && factor <= 1, "ConstantLR: factor must be from 0 to 1, got ", factor);
 }
 
-// The value at `step`: it goes low -> high -> last, or low -> high -> low -> last with three phases.
+// The value at `step`. It moves low -> high -> last, or low -> high -> low -> last with three phases.
 double OneCycleLR::anneal(double low, double high, double last, std::int64_t step) const {
   TANDEM_CHECK(step <= total_steps, "OneCycleLR: step ", step, ", but total_steps is ", total_steps);
   struct Phase {
@@ -131,6 +131,6 @@ double ChainedScheduler::operator()(double base, std::int64_t step) const {
   for (const Schedule& schedule : schedules) base = schedule.lr(base, step);
   return base;
 }
-void ChainedScheduler::check() const { TANDEM_CHECK(!schedules.empty(), "ChainedScheduler: no schedules"); }
+void ChainedScheduler::check() const { TANDEM_CHECK(!schedules.empty(), "ChainedScheduler: needs a schedule"); }
 
 }  // namespace tandem::optim

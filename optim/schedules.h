@@ -1,7 +1,7 @@
-// Schedules of the learning rate: pure functions of the step. Each schedule is a struct of its options. It computes a
-// learning rate from two numbers: `base`, the learning rate that a group began with, and the number of steps since
-// then. LrScheduler (optim/lr_scheduler.h) applies a schedule to an optimizer. Names, options, defaults and values are
-// PyTorch's. The program decides what a step is: it calls step() after each epoch or after each update.
+// Learning-rate schedules: pure functions of the step. Each schedule is a struct of its options. It computes a learning
+// rate from two numbers: `base`, the initial learning rate of a group, and the number of steps since then. LrScheduler
+// (optim/lr_scheduler.h) applies a schedule to an optimizer. Names, options, defaults and values are PyTorch's. The
+// program decides what a step is: it calls step() after each epoch or after each update.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct ExponentialLR {
   void check() const;
 };
 
-// From lr to eta_min by half a cosine over T_max steps, and back over the next T_max (SGDR without restarts,
+// From lr to eta_min along half a cosine over T_max steps, and back over the next T_max (SGDR without restarts,
 // arXiv:1608.03983).
 struct CosineAnnealingLR {
   std::int64_t T_max;
@@ -43,8 +43,8 @@ struct CosineAnnealingLR {
   void check() const;
 };
 
-// From lr to eta_min, again and again. The first time takes T_0 steps, and each time takes T_mult times as many steps
-// as the one before (arXiv:1608.03983).
+// From lr to eta_min, repeatedly. The first cycle takes T_0 steps, and each later cycle takes T_mult times as many
+// steps as the previous one (arXiv:1608.03983).
 struct CosineAnnealingWarmRestarts {
   std::int64_t T_0;
   std::int64_t T_mult = 1;
@@ -61,8 +61,8 @@ struct PolynomialLR {
   void check() const;
 };
 
-// Warm-up: lr * factor. The factor goes in a straight line from start_factor to end_factor in total_iters steps, and
-// then stays.
+// Warm-up: lr * factor. The factor changes linearly from start_factor to end_factor in total_iters steps and then stays
+// constant.
 struct LinearLR {
   double start_factor = 1.0 / 3;
   double end_factor = 1;
@@ -79,7 +79,7 @@ struct ConstantLR {
   void check() const;
 };
 
-// lr * factor(step), where `factor` is a function of the program.
+// lr * factor(step), where the program supplies `factor`.
 struct LambdaLR {
   std::function<double(std::int64_t step)> factor;
   double operator()(double base, std::int64_t step) const { return base * factor(step); }
@@ -88,9 +88,10 @@ struct LambdaLR {
 
 enum class Anneal { cos, linear };
 
-// The learning rate goes up from max_lr / div_factor to max_lr, and down to max_lr / div_factor / final_div_factor. The
-// momentum (Adam: the first beta) goes the other way. The group's own learning rate does not matter. Smith and Topin,
-// "Super-Convergence", arXiv:1708.07120. Error for a step beyond total_steps, which is epochs times steps of an epoch.
+// The learning rate rises from max_lr / div_factor to max_lr and falls to max_lr / div_factor / final_div_factor. The
+// momentum (Adam: the first beta) moves in the opposite direction. The group's own learning rate does not matter. Smith
+// and Topin, "Super-Convergence", arXiv:1708.07120. Throws an Error for a step beyond total_steps, which is the number
+// of epochs times the steps per epoch.
 struct OneCycleLR {
   double max_lr;
   std::int64_t total_steps;
@@ -111,8 +112,7 @@ struct OneCycleLR {
   double anneal(double low, double high, double last, std::int64_t step) const;
 };
 
-// Any of the schedules of this file, or a function of the program of (base, step). Error when an option is out of
-// range.
+// Any schedule in this file, or a program's own function of (base, step). Throws an Error if an option is out of range.
 class Schedule {
  public:
   template <class F>
@@ -134,7 +134,7 @@ class Schedule {
   std::function<double(std::int64_t)> momentum_;  // empty: the schedule does not cycle the momentum
 };
 
-// Schedules one after the other: schedules[i + 1] begins at step milestones[i], which is its own step 0.
+// Schedules one after another: schedules[i + 1] begins at step milestones[i], which is its own step 0.
 struct SequentialLR {
   std::vector<Schedule> schedules;
   std::vector<std::int64_t> milestones;
@@ -142,9 +142,9 @@ struct SequentialLR {
   void check() const;
 };
 
-// All schedules at once: the base of each schedule is the result of the one before it. This is the product of the
-// schedules, as in PyTorch, when each schedule multiplies its base by a factor. All do, but for cosines with an eta_min
-// and OneCycleLR.
+// All schedules at once: the base of each schedule is the result of the previous one. If each schedule multiplies its
+// base by a factor, the result is the product of the schedules, as in PyTorch. All do, except OneCycleLR and cosines
+// with a nonzero eta_min.
 struct ChainedScheduler {
   std::vector<Schedule> schedules;
   double operator()(double base, std::int64_t step) const;

@@ -8,7 +8,7 @@ namespace tandem::optim {
 
 void SGDOptions::check(const char* optimizer) const {
   check_option(optimizer, "lr", lr);
-  check_option(optimizer, "momentum", momentum, 1);  // above 1 the velocity grows by itself
+  check_option(optimizer, "momentum", momentum, 1);  // above 1 the velocity would grow without a gradient
   check_option(optimizer, "weight_decay", weight_decay);
   TANDEM_CHECK(std::isfinite(dampening), optimizer, ": dampening must be a number, got ", dampening);
   TANDEM_CHECK(!nesterov || (momentum > 0 && dampening == 0), optimizer,

@@ -24,7 +24,7 @@ struct SGDOptions {
 
 using SGDGroup = ParameterGroup<SGDOptions>;
 
-// Stochastic gradient descent with momentum, as PyTorch defines it:
+// Stochastic gradient descent with momentum, as in PyTorch:
 //   g = grad + weight_decay * p
 //   v = g at first, then momentum * v + (1 - dampening) * g
 //   p = p - lr * (nesterov ? g + momentum * v : v)

@@ -1,4 +1,4 @@
-// Saves and loads what an optimizer remembers beside the parameters, by the names of the parameters.
+// Saves and loads an optimizer's state arrays and counters under the names of the parameters.
 #include <tandem/optim/optimizer.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
     bool is_given = false;
   };
   std::map<std::string, Home> homes;
-  // For each parameter that the given state mentions: the name of a state array that was given for it.
+  // For each parameter in the given state: the name of a state array that was given for it.
   std::map<const Entry*, std::string> given;
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
@@ -48,7 +48,7 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
       for (const Group& group : groups_)
         for (const Entry& e : group.entries)
           TANDEM_CHECK(e.parameter.name != parameter || name == parameter, this->name(), ": the saved state has ", name,
-                       ", which is not kept with the options given here: give those that it was saved with");
+                       ", which the current options don't use: set the options with which the state was saved");
       detail::fail(this->name(), ": the saved state has ", name, ", but no such parameter is being optimised");
     }
     Home& home = found->second;
@@ -62,7 +62,7 @@ void Optimizer::load_state_dict(const std::vector<NamedArray>& state) {
     TANDEM_CHECK(home.is_given || other == given.end(), this->name(), ": the saved state has ", other->second,
                  ", but no ", name);
   }
-  // The given arrays may be this optimizer's own, as state_dict() returns them.
+  // The given arrays may be the optimizer's own, as state_dict() returns them.
   std::vector<Array> values;
   for (const auto& [name, array] : state) {
     const bool is_own =

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Those options of a saved group that this optimizer has, with the saved values.
+// Returns the saved options that this optimizer has, with the saved values.
 std::vector<NamedOption> options_of(const Json& saved, const Optimizer& optimizer, int group) {
   std::vector<NamedOption> options;
   for (auto [name, value] : optimizer.group_options(group)) {
@@ -41,28 +41,29 @@ void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
   const Safetensors file = read_safetensors(path);
   const auto text = [&](const char* key) {
     const auto found = file.metadata.find(key);
-    if (found == file.metadata.end()) fail("no \"", key, "\" in its metadata: it is not a file of an optimizer");
+    if (found == file.metadata.end()) fail("its metadata has no \"", key, "\": it is not an optimizer's file");
     return found->second;
   };
-  if (text("optimizer") != optimizer.name()) fail("it is of ", text("optimizer"), ", this is ", optimizer.name());
+  if (text("optimizer") != optimizer.name()) fail("it belongs to ", text("optimizer"), ", not ", optimizer.name());
   std::vector<std::vector<NamedOption>> options;
   try {
     const Json groups = Json::parse(text("param_groups"));
     if (groups.size() != static_cast<std::size_t>(optimizer.group_count()))
-      fail("it has ", groups.size(), " parameter groups, this optimizer ", optimizer.group_count());
+      fail("it has ", groups.size(), " parameter groups, but this optimizer has ", optimizer.group_count());
     for (int g = 0; g < optimizer.group_count(); ++g) {
       const auto names = groups[g].at("params").get<std::vector<std::string>>();
-      if (names != optimizer.parameter_names(g)) fail("its group ", g, " has other parameters, or in another order");
+      if (names != optimizer.parameter_names(g)) fail("its group ", g, " has other parameters, or a different order");
       options.push_back(options_of(groups[g], optimizer, g));
-      // Options that only PyTorch has are ignored. But `maximize` changes what is computed, so it is an Error.
+      // Options that only PyTorch has are ignored. The exception is `maximize`, which changes the result, so it is an
+      // Error.
       const auto is_maximize = [](const NamedOption& o) { return o.first == "maximize"; };
       if (groups[g].value("maximize", false) && std::none_of(options[g].begin(), options[g].end(), is_maximize))
-        fail("its group ", g, " has maximize, which ", optimizer.name(), " has not: change the loss's sign");
+        fail("its group ", g, " has maximize, which ", optimizer.name(), " does not support: negate the loss");
     }
   } catch (const nlohmann::json::exception& error) {
-    fail("its param_groups are not what was expected: ", error.what());
+    fail("its param_groups can't be read: ", error.what());
   }
-  // The options decide which state arrays there are. So they are set before the state is loaded.
+  // The options decide which state arrays exist, so they are set before the state is loaded.
   std::vector<std::vector<NamedOption>> before;
   for (int g = 0; g < optimizer.group_count(); ++g) before.push_back(optimizer.group_options(g));
   try {

@@ -1,4 +1,4 @@
-// Saves an optimizer in a file of its own. A few lines of Python convert the file for torch.optim's load_state_dict(),
+// Saves an optimizer in a separate file. A few lines of Python convert the file for torch.optim's load_state_dict(),
 // and back: docs/optimizers.md has these lines.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace tandem::optim {
 
-// Writes a safetensors file with the state_dict(). The metadata have two entries. "optimizer" is PyTorch's name of the
-// class. "param_groups" is JSON: for each group its options by PyTorch's names, and "params", the names of its
-// parameters in order.
+// Writes a safetensors file with the state_dict(). The metadata has two entries. "optimizer" is PyTorch's class name.
+// "param_groups" is JSON. For each group it has the options under PyTorch's names, and "params", the ordered list of
+// parameter names.
 void save_optimizer(const std::filesystem::path& path, const Optimizer& optimizer);
 
-// Reads state and options. Options that only PyTorch has, which say how it computes, are left out. Error when the file
-// is of another optimizer or has other groups. Then nothing is changed.
+// Reads state and options. Options that only PyTorch has, which control how it computes, are ignored. Throws an Error
+// and changes nothing if the file belongs to another optimizer or has other groups.
 void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer);
 
 }  // namespace tandem::optim

@@ -6,7 +6,7 @@
 
 namespace tandem::nn::models {
 
-// Pictures (N, 1, 28, 28) of digits -> logits (N, 10).
+// Images (N, 1, 28, 28) of digits -> logits (N, 10).
 class MnistNet : public Module {
  public:
   MnistNet();

@@ -20,7 +20,7 @@ struct BlockShape {
   std::int64_t in, width, stride, dilation;
 };
 
-// A block of two 3 x 3 convolutions and a shortcut that is added to their result.
+// A block with two 3 x 3 convolutions and a shortcut that is added to their result.
 struct BasicBlock : Module {
   static constexpr std::int64_t expansion = 1;
   Conv2d& conv1;
@@ -42,8 +42,8 @@ struct BasicBlock : Module {
   }
 };
 
-// A block of three convolutions (1 x 1, 3 x 3 and 1 x 1) and a shortcut that is added to their result. The last
-// convolution makes four times as many channels.
+// A block with three convolutions (1 x 1, 3 x 3 and 1 x 1) and a shortcut that is added to their result. The last
+// convolution has four times as many output channels.
 struct Bottleneck : Module {
   static constexpr std::int64_t expansion = 4;
   Conv2d& conv1;
@@ -69,9 +69,9 @@ struct Bottleneck : Module {
   }
 };
 
-// Makes one of the four stages. Its first block changes the resolution and the number of channels. When dilation
-// replaces the stride (`dilate`), the first block still has the dilation of the stage before, because the pixels of its
-// input have the spacing of that stage.
+// Builds one of the four stages. Its first block changes the resolution and the number of channels. If dilation
+// replaces the stride (`dilate`), the first block still has the previous stage's dilation, because its input pixels
+// have that stage's spacing.
 template <class Block>
 Sequential make_layer(std::int64_t in, std::int64_t width, int blocks, std::int64_t stride, std::int64_t& dilation,
                       bool dilate) {

@@ -1,6 +1,5 @@
-// Residual networks: He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385. The names, the
-// initial values, the order in which they are drawn, and the outputs are torchvision's. The stride of a bottleneck is
-// at its 3 x 3 convolution.
+// Residual networks: He et al., "Deep Residual Learning for Image Recognition", arXiv:1512.03385. Names, initial
+// values, their drawing order, and outputs match torchvision's. The stride of a bottleneck is in its 3 x 3 convolution.
 #pragma once
 
 #include <tandem/nn/batch_norm.h>
@@ -14,17 +13,17 @@ namespace tandem::nn::models {
 
 struct ResNetOptions {
   int depth = 50;  // 18, 34, 50, 101 or 152
-  // For layers 2, 3 and 4: whether the layer keeps the resolution, and dilates the convolutions that follow instead. In
-  // torchvision only depths from 50 on have this option; here 18 and 34 have it too.
+  // Whether layers 2, 3 and 4 keep the resolution and dilate the following convolutions instead. In torchvision only
+  // depths from 50 on have this option; here 18 and 34 have it too.
   std::array<bool, 3> replace_stride_with_dilation = {};
 };
 
-// A ResNet without its classifier: images (N, 3, H, W) -> features (N, channels(), H / 32, W / 32). The features are
-// larger when layers are dilated.
+// A ResNet without its classifier: images (N, 3, H, W) -> features (N, channels(), H / 32, W / 32). Dilated layers give
+// larger features.
 class ResNetFeatures : public Module {
  public:
-  // Draws the weights of the classifier too, and drops them. So the module that is made next gets torchvision's
-  // numbers.
+  // Also draws the weights of the classifier and discards them. The next module then gets the same numbers as in
+  // torchvision.
   explicit ResNetFeatures(const ResNetOptions& options);
 
   struct Stages {
@@ -38,7 +37,7 @@ class ResNetFeatures : public Module {
  protected:
   struct Undrawn {};
   ResNetFeatures(const ResNetOptions& options, Undrawn);
-  // Draws the weights that torchvision draws after all modules are made.
+  // Draws the weights that torchvision draws after it has constructed all modules.
   void draw_convolutions();
 
  private:

@@ -19,7 +19,7 @@ Sequential convolution(std::int64_t in, std::int64_t out, std::int64_t kernel_si
           ReLU()};
 }
 
-// Averages the features over the whole image, and gives the result to every pixel.
+// Averages the features over the whole image and assigns the result to every pixel.
 struct ImagePooling : Sequential {
   explicit ImagePooling(std::int64_t in)
       : Sequential{AdaptiveAvgPool2d(1), Conv2d(in, deeplab_width, 1, {.bias = false}), BatchNorm2d(deeplab_width),
@@ -27,8 +27,8 @@ struct ImagePooling : Sequential {
   Tensor forward(const Tensor& x) override { return resized(Sequential::forward(x), x); }
 };
 
-// Atrous spatial pyramid pooling: (N, in, H, W) -> (N, 256, H, W). Convolutions with several dilations see the image at
-// several scales.
+// Atrous spatial pyramid pooling: (N, in, H, W) -> (N, 256, H, W). Convolutions with several dilations process the
+// image at several scales.
 struct Aspp : Module {
   ModuleList& convs = add("convs", ModuleList());
   Sequential* project;
@@ -62,7 +62,7 @@ Sequential fcn_head(std::int64_t in, std::int64_t classes, double dropout) {
 SegmentationModel::SegmentationModel(Head head, int depth, const SegmentationOptions& options) {
   TANDEM_CHECK(options.classes > 0, "SegmentationModel: classes must be positive, got ", options.classes);
   backbone_ = &add("backbone", ResNetFeatures({depth, {false, true, true}}));
-  // The weights of this head are drawn before those of the classifier, but the state dict lists them after those.
+  // This head's weights are drawn before the classifier's, but the state dict lists them after the classifier's.
   std::optional<Sequential> aux;
   if (options.aux_classifier)
     aux = fcn_head(backbone_->layer3_channels(), options.classes, options.dropout.value_or(0.1));
@@ -90,7 +90,7 @@ SegmentationModel make_segmentation_model(const std::string& name, const Segment
     for (const int depth : {18, 34, 50, 101, 152})
       if (name == prefix + std::to_string(depth)) return {head, depth, options};
   tandem::detail::fail("there is no segmentation model '", name,
-                       "': there are deeplabv3_resnetN and fcn_resnetN, where N is 18, 34, 50, 101 or 152");
+                       "': expected deeplabv3_resnetN or fcn_resnetN, where N is 18, 34, 50, 101 or 152");
 }
 
 }  // namespace tandem::nn::models

@@ -13,7 +13,7 @@ constexpr std::string_view backbone_prefix = "backbone.", fc_prefix = "fc.";
 
 bool begins(const std::string& name, std::string_view prefix) { return name.starts_with(prefix); }
 
-// The names of torchvision's files. Each name ends in the first eight digits of the file's SHA-256.
+// File names in torchvision. Each name ends in the first eight digits of the file's SHA-256.
 const std::map<std::string, std::string> urls = {
     {"deeplabv3_resnet50_coco", "deeplabv3_resnet50_coco-cd0a2569.pth"},
     {"deeplabv3_resnet101_coco", "deeplabv3_resnet101_coco-586e9e4e.pth"},
@@ -36,7 +36,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
   if (backbone_only) {
     std::erase_if(weights, [](const NamedArray& entry) { return begins(entry.name, fc_prefix); });
     for (auto& [name, array] : weights) name.insert(0, backbone_prefix);
-    notices.push_back("these are weights of a ResNet: the heads start untrained");
+    notices.push_back("these are the weights of a ResNet, so the heads start untrained");
   }
 
   const auto is_of_aux = [](const NamedArray& entry) { return begins(entry.name, SegmentationModel::aux_prefix); };
@@ -44,12 +44,12 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
   const bool has_aux = std::any_of(weights.begin(), weights.end(), is_of_aux);
   const bool wants_aux = std::any_of(own.begin(), own.end(), is_of_aux);
   if (!backbone_only && wants_aux && !has_aux)
-    notices.push_back("these weights have no auxiliary classifier: it starts untrained");
+    notices.push_back("these weights have no auxiliary classifier, so it starts untrained");
   if (has_aux && !wants_aux) {
     std::erase_if(weights, is_of_aux);
-    notices.push_back("the auxiliary classifier of these weights is left out");
+    notices.push_back("the auxiliary classifier of these weights is ignored");
   }
-  // If the weights lack a tensor that may be missing, the model keeps its own values.
+  // If the weights lack a tensor that may be missing, the model keeps its values.
   std::vector<NamedArray> state = weights;
   for (const auto& [name, array] : own) {
     const auto found = std::find_if(state.begin(), state.end(), [&](const auto& e) { return e.name == name; });
@@ -62,7 +62,7 @@ std::vector<std::string> load_weights(SegmentationModel& model, std::vector<Name
     const bool is_class_layer = name.starts_with("classifier.4.") || name.starts_with("aux_classifier.4.");
     if (is_class_layer && found->array.ndim() == array.ndim() && found->array.dim(0) != array.dim(0)) {
       std::ostringstream text;
-      text << name << " starts untrained: it is for " << found->array.dim(0) << " classes, the model has "
+      text << name << " starts untrained: the weights are for " << found->array.dim(0) << " classes, but the model has "
            << array.dim(0);
       notices.push_back(text.str());
       found->array = array;

@@ -104,7 +104,7 @@ TEST(Tied, what_does_not_fit_is_an_error) {
       EXPECT_ERROR(tie(a.weight, a.weight * 2), "result of an operation");
       tie(a.weight, c.weight);
       tie(a.weight, c.weight);  // already so
-      EXPECT_ERROR(tie(c.weight, Tensor(ops::zeros({3, 2}), true)), "tied already", "weight");
+      EXPECT_ERROR(tie(c.weight, Tensor(ops::zeros({3, 2}), true)), "is already tied", "weight");
     }
   } wrong;
 }

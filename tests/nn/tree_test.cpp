@@ -212,9 +212,10 @@ TEST(StateDict, GuessesPrefixes) {
   MnistNet net;
   auto state = net.state_dict();
   for (auto& [name, array] : state) name = "backbone." + name;
-  EXPECT_ERROR(net.load_state_dict(state), "behind \"backbone.\"", "take it off");
+  EXPECT_ERROR(net.load_state_dict(state), "with the prefix \"backbone.\"", "remove the prefix");
   EXPECT_ERROR(net.load_state_dict(net.layer2.state_dict()), "those of \"layer2\"", "\"layer2.\"");
-  EXPECT_ERROR(net.load_state_dict({{"w", ops::ones({1})}}), "load_state_dict(state, false) loads what fits");
+  EXPECT_ERROR(net.load_state_dict({{"w", ops::ones({1})}}),
+               "load_state_dict(state, false) loads the tensors that fit");
   nn::Sequential outer;
   outer.push_back(nn::Sequential{nn::Linear(2, 2)});
   EXPECT_ERROR(outer.load_state_dict(nn::Linear(2, 2).state_dict()), "those of \"0.0\"", "\"0.0.\"");

@@ -44,11 +44,11 @@ TEST(AttentionErrors, NameShapesAndTheRule) {
   EXPECT_ERROR(scaled_dot_product_attention(x, x, numbers({2, 4, 4})), "key (2, 3, 4) and value (2, 4, 4)");
   EXPECT_ERROR(scaled_dot_product_attention(x, x, x, {.attn_mask = numbers({4, 3})}), "attn_mask");
   EXPECT_ERROR(scaled_dot_product_attention(x, x, x, {.attn_mask = numbers({3, 3}), .is_causal = true}),
-               "takes attn_mask or is_causal, not both");
+               "attn_mask and is_causal can't be combined");
   EXPECT_ERROR(scaled_dot_product_attention(x, x, x, {.attn_mask = numbers({3, 3}, DType::i64)}),
                "attn_mask must be bool or floating, got i64");
   EXPECT_ERROR(scaled_dot_product_attention(x, numbers({2, 3, 4}, DType::f64), x), "the same floating dtype");
-  EXPECT_ERROR(nn::MultiheadAttention(10, 3), "embed_dim 10 does not divide into 3 heads");
+  EXPECT_ERROR(nn::MultiheadAttention(10, 3), "embed_dim 10 can't be divided into 3 heads");
 }
 
 TEST(Matmul, OfIntegersIsExactOnTheCpu) {

@@ -21,7 +21,7 @@ Tensor parameter() { return Tensor(ones({2, 3}), true); }
 TEST(OptimizerErrors, ParametersThatAreNone) {
   EXPECT_ERROR(SGD(std::vector<SGDGroup>{}), "SGD", "at least one group");
   EXPECT_ERROR(SGD({{"a", Tensor()}}, {}), "SGD", "parameter a", "undefined");
-  EXPECT_ERROR(SGD({{"a", parameter()}, {"b", parameter() * 2}}, {}), "SGD", "parameter b", "not a leaf");
+  EXPECT_ERROR(SGD({{"a", parameter()}, {"b", parameter() * 2}}, {}), "SGD", "parameter b", "only leaves");
 }
 
 // As at construction, and the options stay what they were.
@@ -52,7 +52,7 @@ TEST(OptimizerErrors, ParametersThatHaveChanged) {
   SGD first({{"a", a}}, {}), second({{"b", b}}, {.momentum = 0.9});
   a.move_to(DType::f64);
   a.set_grad(ones({2, 3}, DType::f64));
-  EXPECT_ERROR(first.step(), "SGD", "parameter a", "f64", "before making the optimizer");
+  EXPECT_ERROR(first.step(), "SGD", "parameter a", "f64", "before you construct the optimizer");
   b.set_grad(ones({2, 3}));
   second.step();  // its state lies as the parameter does
   b.set_value(ones({3, 2}).transpose(0, 1));

@@ -40,7 +40,7 @@ TEST(RMSprop, RefusesNonsense) {
 TEST(Adagrad, RefusesNonsense) {
   const Tensor a = parameter({1});
   EXPECT_ERROR(Adagrad({{"a", a}}, {.initial_accumulator_value = -1}), "Adagrad", "initial_accumulator_value");
-  EXPECT_ERROR(Adagrad(std::vector<optim::AdagradGroup>{{{}, {}}}), "without parameters");
+  EXPECT_ERROR(Adagrad(std::vector<optim::AdagradGroup>{{{}, {}}}), "a group has no parameters");
   Adagrad adagrad({{"a", a}}, {});
   EXPECT_ERROR(adagrad.set_momentum(0.5, 0), "Adagrad", "no momentum");
   EXPECT_ERROR(adagrad.momentum(), "Adagrad", "no momentum");

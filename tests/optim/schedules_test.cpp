@@ -170,7 +170,7 @@ TEST(Schedules, NonsenseIsRefused) {
   EXPECT_ERROR(LrScheduler(*optimizer, OneCycleLR{.max_lr = 1, .total_steps = 0}), "total_steps");
   EXPECT_ERROR(LrScheduler(*optimizer, SequentialLR{{StepLR{1}, StepLR{2}}, {}}), "SequentialLR", "2", "milestones");
   EXPECT_ERROR(LrScheduler(*optimizer, SequentialLR{{StepLR{1}, StepLR{2}, StepLR{3}}, {4, 2}}), "increase");
-  EXPECT_ERROR(LrScheduler(*optimizer, ChainedScheduler{}), "no schedules");
+  EXPECT_ERROR(LrScheduler(*optimizer, ChainedScheduler{}), "needs a schedule");
   EXPECT_ERROR(LrScheduler(*optimizer, std::vector<Schedule>{StepLR{1}}), "1 schedules", "2 parameter groups");
   EXPECT_ERROR(ReduceLROnPlateau(*optimizer, {.factor = 1}), "factor");
   EXPECT_ERROR(ReduceLROnPlateau(*optimizer, {.min_lr = {1, 2, 3}}), "min_lr", "3", "2");

@@ -244,7 +244,7 @@ TEST(Sgd, NonsenseIsRefused) {
   EXPECT_ERROR(SGD({{"a", a}}, {.weight_decay = INFINITY}), "weight_decay", "inf");
   EXPECT_ERROR(SGD({{"a", a}}, {.nesterov = true}), "nesterov");
   EXPECT_ERROR(SGD({{"a", a}}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), "nesterov", "dampening");
-  EXPECT_ERROR(SGD(std::vector<NamedTensor>{}, {}), "without parameters");
+  EXPECT_ERROR(SGD(std::vector<NamedTensor>{}, {}), "a group has no parameters");
   EXPECT_ERROR(SGD({{"a", a}, {"again", a}}, {}), "again", "twice");
   EXPECT_ERROR(SGD({SGDGroup{{{"a", a}}, {}}, SGDGroup{{{"again", a}}, {}}}), "again", "twice");
   EXPECT_ERROR(SGD({{"low", Tensor(ops::ones({1}, DType::bf16), true)}}, {}), "low", "bf16", "f32");
