@@ -6,7 +6,7 @@ namespace tandem::data {
 
 ArrayDataset::ArrayDataset(Batch rows) : rows_(std::move(rows)) {
   const Array& inputs = rows_.inputs;
-  TANDEM_CHECK(inputs.defined() && inputs.ndim() >= 1, "ArrayDataset: inputs must have a dimension for the samples");
+  TANDEM_CHECK(inputs.defined() && inputs.ndim() >= 1, "ArrayDataset: inputs must have shape (N, ...)");
   for (const Array& array : rows_.more)
     TANDEM_CHECK(array.defined(),
                  "ArrayDataset: an array of `more` is undefined: each must have one row for each sample");

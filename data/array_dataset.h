@@ -1,4 +1,4 @@
-// ArrayDataset: samples that are the rows of Arrays in memory.
+// ArrayDataset: samples are the rows of Arrays in memory.
 #pragma once
 
 #include <tandem/data/sample_dataset.h>
@@ -8,8 +8,8 @@
 
 namespace tandem::data {
 
-// PyTorch's TensorDataset: inputs (N, ...), targets (N, ...) or undefined, and any number of `more` arrays (N, ...).
-// Sample i is row i of each. A whole batch is gathered in one pass, on the device of the arrays.
+// Like PyTorch's TensorDataset: inputs (N, ...), targets (N, ...) or undefined, and any number of `more` arrays (N,
+// ...). Sample i is row i of each. A whole batch is gathered in one pass, on the device of the arrays.
 class ArrayDataset : public SampleDataset {
  public:
   explicit ArrayDataset(Array inputs, Array targets = {}, std::vector<Array> more = {})

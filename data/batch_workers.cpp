@@ -13,8 +13,8 @@
 
 namespace tandem::data {
 
-// What the workers and the thread that takes batches share. Batch k stands in place k modulo the number of places, from
-// the moment when a worker has made it until it is taken.
+// State shared by the workers and the thread that takes batches. Batch k is stored in place k modulo the number of
+// places, from when a worker has made it until it is taken.
 struct BatchWorkers::Shared {
   struct Place {
     Batch batch;
@@ -97,7 +97,7 @@ void BatchWorkers::stop() {
                  [&] { return shared_->running == 0; });
   lock.unlock();
   for (auto& thread : threads_) {
-    // A worker that never comes back from the dataset must not hang the program, which is about to fail anyway.
+    // A worker that never returns from the dataset must not hang the program, which is about to fail anyway.
     have_ended ? thread.join() : thread.detach();
   }
 }
@@ -108,8 +108,8 @@ Batch BatchWorkers::take() {
   const std::int64_t number = shared_->next_to_take;
   auto& place = shared_->place(number);
   is_stuck_ = !wait_until(shared_->is_ready, lock, RunningTime::now() + timeout_, [&] { return place.is_ready; });
-  TANDEM_CHECK(!is_stuck_, "batch ", number, " has not arrived for ", timeout_.count(),
-               " s; the dataset is stuck in it: check where its files are, or raise the timeout");
+  TANDEM_CHECK(!is_stuck_, "batch ", number, " did not arrive within ", timeout_.count(),
+               " s; the dataset is stuck while loading it: check its files, or raise the timeout");
   Shared::Place taken = std::exchange(place, {});
   ++shared_->next_to_take;
   shared_->has_room.notify_all();

@@ -1,4 +1,4 @@
-// BatchWorkers: threads that make the batches of an epoch in advance.
+// BatchWorkers: threads that make the batches of an epoch ahead of time.
 #pragma once
 
 #include <tandem/core/base/temporarily.h>
@@ -13,18 +13,19 @@
 
 namespace tandem::data {
 
-// Batches come in order, with any number of threads. One thread calls take(), once for each batch.
+// Batches come in order, regardless of the number of threads. One thread calls take(), once per batch.
 class BatchWorkers : NoCopy {
  public:
-  // `make(number)` makes batch `number` of `batches`. It runs on several threads at a time, and must own what it reads:
-  // a thread that is stuck in it is left behind.
+  // `make(number)` makes batch `number` of `batches`. It runs on several threads at once, and must own the data that it
+  // reads, because a thread that is stuck in it is abandoned.
   using Make = std::function<Batch(std::int64_t number)>;
-  // At most `ahead` batches wait to be taken. Throws an Error when a thread cannot be started.
+  // At most `ahead` batches wait to be taken. Throws an Error if a thread can't be started.
   BatchWorkers(Make make, std::int64_t batches, int threads, int ahead, std::chrono::seconds timeout);
-  // Stops the threads and waits for them for at most `timeout`.
+  // Stops the threads. Waits at most `timeout` for them to end.
   ~BatchWorkers();
 
-  // The next batch. Throws what `make` threw for it, or an Error when it has not come within `timeout`.
+  // Returns the next batch. Rethrows an exception of `make` for this batch. Throws an Error if the batch does not
+  // arrive within `timeout`.
   Batch take();
 
  private:

@@ -15,13 +15,13 @@ std::string environment(const char* variable) {
 
 std::filesystem::path cache_folder(const std::string& name) {
   std::filesystem::path base = environment("XDG_CACHE_HOME");
-  // The XDG specification says that a relative path is to be ignored.
+  // The XDG specification says that relative paths must be ignored.
   if (base.is_relative()) {
     std::string home = environment("HOME");
     if (home.empty()) {
       const passwd* user = ::getpwuid(::getuid());
-      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr, "no home folder to keep the downloaded ", name,
-                   " files in; set HOME, or give their folder");
+      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr, "there is no home folder to store the downloaded ", name,
+                   " files; set HOME, or give their folder");
       home = user->pw_dir;
     }
     base = std::filesystem::path(home) / ".cache";

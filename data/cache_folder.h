@@ -1,4 +1,4 @@
-// Where files stay that were downloaded or computed once.
+// The folder for files that are downloaded or computed once.
 #pragma once
 
 #include <filesystem>
@@ -6,10 +6,10 @@
 
 namespace tandem::data {
 
-// An environment variable, or an empty text.
+// Returns the value of an environment variable, or an empty string if it is not set.
 std::string environment(const char* variable);
 
-// The folder of the user's downloads: $XDG_CACHE_HOME/tandem/NAME, or ~/.cache/tandem/NAME.
+// The user's cache folder: $XDG_CACHE_HOME/tandem/NAME, or ~/.cache/tandem/NAME.
 std::filesystem::path cache_folder(const std::string& name);
 
 }  // namespace tandem::data

@@ -19,7 +19,7 @@ struct Layout {
   const char* folder;
   const char* archive;
   std::int64_t classes;
-  int label_bytes;  // how many bytes each label has; the last of them is the class
+  int label_bytes;  // bytes per label; the last of them is the class
   std::vector<std::string> train, test;
 };
 
@@ -35,7 +35,7 @@ const Layout& layout_of(Cifar::Version version) {
   return version == Cifar::Version::cifar10 ? cifar10 : cifar100;
 }
 
-// Empty where the file is missing.
+// Returns an empty path if the file is missing.
 fs::path find_file(const fs::path& folder, const Layout& layout, const std::string& name) {
   for (const fs::path& candidate : {folder / name, folder / layout.folder / name}) {
     std::error_code error;
@@ -60,13 +60,13 @@ Cifar::Cifar(const fs::path& folder, Version version, Split split) {
   std::string all;
   for (const std::string& name : split == Split::train ? layout.train : layout.test) {
     const fs::path path = find_file(folder, layout, name);
-    TANDEM_CHECK(!path.empty(), "CIFAR folder ", folder.string(), " does not hold ", name, " (looked there and in ",
-                 layout.folder, " below it); unpack ", layout.archive,
+    TANDEM_CHECK(!path.empty(), "CIFAR folder ", folder.string(), " does not contain ", name,
+                 " (searched there and in ", layout.folder, " below it); unpack ", layout.archive,
                  " there, or call download_cifar in a build with downloads");
     const std::string bytes = read_file(path);
     TANDEM_CHECK(!bytes.empty() && bytes.size() % record == 0, "CIFAR file ", path.string(), " has ", bytes.size(),
-                 " bytes, which is not a number of samples of ", record,
-                 " bytes each; it is damaged or something else");
+                 " bytes, which is not a multiple of the sample size, ", record,
+                 " bytes; it is damaged or another kind of file");
     all += bytes;
   }
   const auto count = static_cast<std::int64_t>(all.size() / record);

@@ -8,22 +8,21 @@
 
 namespace tandem::data {
 
-// Constant after construction; every method may be called from several threads at once.
+// Constant after construction; any method may be called from several threads at once.
 class Cifar : public SampleDataset {
  public:
   enum class Version { cifar10, cifar100 };
 
-  // Reads the files of the "binary version" from `folder`, or from the folder in it that the archive unpacks into:
-  // cifar-10-batches-bin/data_batch_1.bin ... test_batch.bin, cifar-100-binary/train.bin, test.bin. Error when a file
-  // is missing or not of the size that it must have, or a label is not a class.
+  // Reads the files of the "binary version" from `folder`, or from the subfolder that the archive creates:
+  // cifar-10-batches-bin/data_batch_1.bin ... test_batch.bin, cifar-100-binary/train.bin, test.bin. Throws an Error if
+  // a file is missing or has the wrong size, or if a label is not a class.
   Cifar(const std::filesystem::path& folder, Version version, Split split);
-  // Whether `folder` holds all files of `version`.
+  // Returns whether `folder` holds all files of `version`.
   static bool is_in(const std::filesystem::path& folder, Version version);
 
   std::int64_t size() const override { return labels_.dim(0); }
   std::int64_t classes() const { return classes_; }
-  // The image (3, 32, 32) u8 as it is stored, and its class () i64, for transforms. The class of CIFAR-100 is the fine
-  // one.
+  // The stored image (3, 32, 32) u8 and its class () i64, for transforms. CIFAR-100 uses the fine class.
   Sample sample(std::int64_t index) const override;
   // images (N, 3, 32, 32) f32 in [0, 1]: value/255. labels (N) i64.
   Batch get(std::span<const std::int64_t> indices) const override;

@@ -16,7 +16,7 @@ void check_index(const char* dataset, std::int64_t index, std::int64_t size) {
   TANDEM_CHECK(index >= 0 && index < size, dataset, ": sample ", index, " was requested, there are ", size);
 }
 
-// Puts `part` at rows `positions` of `whole`, which is made for `count` rows when the first part comes.
+// Copies `part` to the rows `positions` of `whole`. The first part allocates `whole` with `count` rows.
 void place(Array& whole, const Array& part, const std::vector<std::int64_t>& positions, std::int64_t count) {
   if (!part.defined()) return;
   if (!whole.defined()) {
@@ -28,8 +28,8 @@ void place(Array& whole, const Array& part, const std::vector<std::int64_t>& pos
   Shape expected = whole.shape();
   expected[0] = part.dim(0);
   TANDEM_CHECK(part.shape() == expected && part.dtype() == whole.dtype(),
-               "ConcatDataset: one data set gives samples of ", whole.shape(), ' ', whole.dtype(), ", another of ",
-               part.shape(), ' ', part.dtype(), " (N first)");
+               "ConcatDataset: one data set returns samples of ", whole.shape(), ' ', whole.dtype(),
+               ", another returns ", part.shape(), ' ', part.dtype(), " (N first)");
   for (std::size_t i = 0; i < positions.size(); ++i)
     whole.select(0, positions[i]).copy_from(part.select(0, static_cast<std::int64_t>(i)));
 }
@@ -64,9 +64,9 @@ Batch Subset::gather(const Array& indices) const {
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes, Generator& generator) {
   for (const auto size : sizes)
     TANDEM_CHECK(size >= 0 && size <= dataset.size(), "random_split: a part can't have ", size,
-                 " samples of a data set that has ", dataset.size());
+                 " samples of a data set with ", dataset.size());
   const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  TANDEM_CHECK(sum == dataset.size(), "random_split: the parts have ", sum, " samples, the data set has ",
+  TANDEM_CHECK(sum == dataset.size(), "random_split: the parts have ", sum, " samples, but the data set has ",
                dataset.size());
   const auto order = generator.permutation(dataset.size());
   std::vector<Subset> parts;
@@ -98,7 +98,7 @@ ConcatDataset::ConcatDataset(std::vector<const Dataset*> datasets) : datasets_(s
   std::int64_t end = 0;
   for (const Dataset* dataset : datasets_) {
     TANDEM_CHECK(dataset, "ConcatDataset: a data set is null");
-    TANDEM_CHECK(dataset->device().is_cpu(), "ConcatDataset: data sets must be on the cpu, one is on ",
+    TANDEM_CHECK(dataset->device().is_cpu(), "ConcatDataset: data sets must be on the CPU, but one is on ",
                  dataset->device());
     ends_.push_back(end += dataset->size());
   }
@@ -123,7 +123,7 @@ Batch ConcatDataset::get(std::span<const std::int64_t> indices) const {
     if (is_first) whole.more.resize(part.more.size());
     else
       TANDEM_CHECK(whole.targets.defined() == part.targets.defined() && whole.more.size() == part.more.size(),
-                   "ConcatDataset: one data set gives batches with ", arrays_of(whole), ", another with ",
+                   "ConcatDataset: one data set returns batches with ", arrays_of(whole), ", another with ",
                    arrays_of(part));
     place(whole.targets, part.targets, positions[d], count);
     for (std::size_t k = 0; k < part.more.size(); ++k) place(whole.more[k], part.more[k], positions[d], count);

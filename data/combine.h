@@ -1,4 +1,4 @@
-// Data sets that are made of other data sets. The other data sets must outlive them.
+// Data sets built from other data sets, which must outlive them.
 #pragma once
 
 #include <tandem/data/dataset.h>
@@ -11,11 +11,11 @@
 
 namespace tandem::data {
 
-// The samples of `dataset` with the numbers `indices`, in that order.
+// The samples of `dataset` at `indices`, in that order.
 class Subset : public Dataset {
  public:
   Subset(const Dataset& dataset, std::vector<std::int64_t> indices);
-  // A data set that only this call names would be gone when the subset reads it: give it a name.
+  // A temporary data set would be destroyed before the subset reads it: give it a name.
   Subset(const Dataset&& dataset, std::vector<std::int64_t> indices) = delete;
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Batch get(std::span<const std::int64_t> indices) const override;
@@ -27,23 +27,23 @@ class Subset : public Dataset {
  private:
   const Dataset* dataset_;
   std::vector<std::int64_t> indices_;
-  Array on_device_;  // the indices, in the memory where the data set lies
+  Array on_device_;  // the indices, on the data set's device
 };
 
-// Random parts of `dataset` with the given sizes, whose sum must be the size of the data set. The parts are those of
-// torch.utils.data.random_split, bit for bit.
+// Splits `dataset` randomly into parts of the given sizes, which must add up to the size of the data set. The parts
+// match torch.utils.data.random_split bit for bit.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator = default_generator());
-// A data set that only the call names would be gone when the parts read it: give it a name.
+// A temporary data set would be destroyed before the parts are read: give it a name.
 std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator = default_generator()) = delete;
 std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<double>& fractions,
                                  Generator& generator = default_generator()) = delete;
-// Random parts with the given fractions, whose sum must be 1. Sizes are rounded down. The samples that are left go to
-// the first parts, one to each.
+// Splits randomly by fractions, which must add up to 1. Sizes are rounded down. The remaining samples go to the first
+// parts, one each.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions,
                                  Generator& generator = default_generator());
-// random_split(dataset, {8, 2}) by whole numbers, random_split(dataset, {0.8, 0.2}) by fractions.
+// random_split(dataset, {8, 2}) splits by whole numbers, random_split(dataset, {0.8, 0.2}) by fractions.
 template <class T>
 std::vector<Subset> random_split(const Dataset& dataset, std::initializer_list<T> parts,
                                  Generator& generator = default_generator()) {
@@ -54,7 +54,7 @@ template <class T>
 std::vector<Subset> random_split(const Dataset&& dataset, std::initializer_list<T> parts,
                                  Generator& generator = default_generator()) = delete;
 
-// Several data sets one after the other, on the host. The samples of all of them must have the same shapes.
+// Several data sets concatenated, on the host. All samples must have the same shapes.
 class ConcatDataset : public Dataset {
  public:
   explicit ConcatDataset(std::vector<const Dataset*> datasets);
@@ -63,7 +63,7 @@ class ConcatDataset : public Dataset {
 
  private:
   std::vector<const Dataset*> datasets_;
-  std::vector<std::int64_t> ends_;  // one past the last sample of each
+  std::vector<std::int64_t> ends_;  // one past the last sample of each data set
 };
 
 }  // namespace tandem::data

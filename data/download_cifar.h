@@ -11,13 +11,13 @@ namespace tandem::data {
 
 struct CifarSource {
   std::string base_url = "https://www.cs.toronto.edu/~kriz/";
-  std::string md5 = {};                                 // the archive's; empty: that of the official archive
+  std::string md5 = {};                                 // MD5 of the archive; empty: MD5 of the official archive
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
-// Makes sure that `folder` holds the files of `version`. Downloads the archive into the folder and unpacks it, unless
-// the files are there. When several processes run on one host, one of them should call this function first.
-// DownloadError when the archive can't be downloaded.
+// Ensures that `folder` holds the files of `version`. If they are missing, the function downloads the archive into the
+// folder and unpacks it. If several processes run on one host, one of them should call this function first. Throws a
+// DownloadError if the archive can't be downloaded.
 void download_cifar(const std::filesystem::path& folder, Cifar::Version version, const CifarSource& source = {});
 
 }  // namespace tandem::data

@@ -1,4 +1,4 @@
-// Epoch: one pass over a Loader, as the samples that it makes see it.
+// Epoch: one pass over a Loader.
 #pragma once
 
 #include <tandem/core/base/temporarily.h>
@@ -14,10 +14,10 @@ struct Epoch {
   std::uint64_t seed = 0;   // the number that Loader::begin() draws from default_generator()
 };
 
-// The epoch for which this thread makes samples now. Empty outside of a Loader.
+// The epoch for which this thread is making samples, or nullopt outside of a Loader.
 std::optional<Epoch> current_epoch();
 
-// While one lives, this thread makes samples for `epoch`.
+// While an EpochScope lives, this thread makes samples for `epoch`.
 class EpochScope {
  public:
   explicit EpochScope(const Epoch& epoch);
@@ -26,9 +26,9 @@ class EpochScope {
   Temporarily<std::optional<Epoch>> epoch_;
 };
 
-// While one lives within an epoch, default_generator() of this thread draws numbers that are a function of the epoch
-// and of `sample`. So a sample is the same with any number of workers. Afterwards it goes on as if nothing had been
-// drawn. Outside of an epoch nothing changes.
+// While a SampleGenerator lives within an epoch, this thread's default_generator() draws numbers that depend only on
+// the epoch and on `sample`. A sample is therefore the same with any number of workers. Afterwards the generator's
+// earlier state is restored. Outside of an epoch nothing changes.
 class SampleGenerator {
  public:
   explicit SampleGenerator(std::int64_t sample);
@@ -37,8 +37,8 @@ class SampleGenerator {
   std::optional<Temporarily<Generator>> generator_;
 };
 
-// The number of the epoch that this thread began last over a Loader that shuffles and takes one shard of several. All
-// ranks must be in the same one: DistributedDataParallel compares it. -1 before the first one.
+// The number of the last epoch that this thread started with a Loader that shuffles and takes one of several shards, or
+// -1 before the first one. DistributedDataParallel checks that all ranks are in the same epoch.
 std::int64_t last_sharded_epoch();
 void set_last_sharded_epoch(std::int64_t number);
 

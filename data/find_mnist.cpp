@@ -18,7 +18,7 @@ bool holds_all(const fs::path& folder) {
   return std::ranges::all_of(mnist_files, [&](const char* name) { return !find_mnist_file(folder, name).empty(); });
 }
 
-// The folder of the bundled sample: beside the installed program if it is there, otherwise in the source tree.
+// The folder of the bundled sample: next to the installed program if it is there, otherwise in the source tree.
 fs::path bundled_sample() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -26,12 +26,12 @@ fs::path bundled_sample() {
   return holds_all(installed) ? installed : fs::path(TANDEM_SAMPLE_DIR);
 }
 
-// `seconds` went by until the download failed for `reason`.
+// The download failed for `reason` after `seconds`.
 MnistFolder sample(const std::string& reason, double seconds) {
   const std::string given = environment("TANDEM_SAMPLE");
   const fs::path folder = given.empty() ? bundled_sample() : fs::path(given);
-  TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded and the bundled sample is not in ", folder.string(),
-               " (TANDEM_SAMPLE names another place); give the folder of the MNIST files with TANDEM_DATA=FOLDER.\n",
+  TANDEM_CHECK(holds_all(folder), "MNIST cannot be downloaded, and the bundled sample is not in ", folder.string(),
+               " (TANDEM_SAMPLE sets another folder); give the folder of the MNIST files with TANDEM_DATA=FOLDER.\n",
                reason);
   return {
       folder, true,
@@ -45,7 +45,7 @@ MnistFolder sample(const std::string& reason, double seconds) {
 }  // namespace
 
 fs::path find_mnist_file(const fs::path& folder, const std::string& name) {
-  // Kaggle's archive has each file twice: in a folder of its name, and with a dot before "idx".
+  // Kaggle's archive has each file twice: in a folder of the same name, and with a dot before "idx".
   std::string dotted = name;
   dotted.replace(name.find("-idx"), 1, ".");
   for (const fs::path& path : {folder / name, folder / (name + ".gz"), folder / name / name, folder / dotted}) {

@@ -3,7 +3,7 @@
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/input_file.h>
 
-#define ZLIB_CONST  // zlib then takes its input as const
+#define ZLIB_CONST  // makes zlib take const input
 #include <zlib.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int unsigned_byte = 8;  // the type code of unsigned bytes
 
-// Reads the bytes of a file, and decompresses them when the file is gzip.
+// Reads the bytes of a file, and decompresses them if the file is gzip.
 class Source : public InputFile {
  public:
   explicit Source(const std::filesystem::path& path) : InputFile(path, "IDX file"), buffer_(1 << 16) {
@@ -29,10 +29,10 @@ class Source : public InputFile {
     if (is_gzip_) inflateEnd(&stream_);
   }
 
-  // The largest number of bytes that can come out of the file: its size, or the most that deflate can make of it.
+  // The largest number of bytes that the file can contain: its size, or the most that deflate can expand it to.
   std::uint64_t most_bytes() const { return is_gzip_ ? size() * 1032 : size(); }
 
-  // Reads up to `bytes` bytes. Fewer come only at the end of the file.
+  // Reads up to `bytes` bytes. Returns fewer only at the end of the file.
   std::size_t read(unsigned char* destination, std::size_t bytes) {
     std::size_t done = 0;
     while (done < bytes) {
@@ -46,7 +46,7 @@ class Source : public InputFile {
 
  private:
   std::vector<unsigned char> buffer_;
-  std::uint64_t filled_ = 0;  // bytes of the file that have been in the buffer
+  std::uint64_t filled_ = 0;  // bytes of the file that have been in the buffer so far
   const unsigned char* at_ = nullptr;
   std::size_t available_ = 0;
   bool is_gzip_ = false;
@@ -89,7 +89,7 @@ class Source : public InputFile {
     return wanted - stream_.avail_out;
   }
 
-  // At the end of a member of the gzip file. Another one may follow (RFC 1952, 2.2), or zeros, which fill up blocks.
+  // Called at the end of a member of the gzip file. Another member may follow (RFC 1952, 2.2), or zeros as padding.
   void finish() {
     do {
       if (available_ == 0) fill();
@@ -135,7 +135,7 @@ Array read_idx(const std::filesystem::path& path) {
     source.check(expected <= std::uint64_t{1} << 32, "announces the shape ", shape, ", more than 4 GiB; it is damaged");
   }
   source.check(expected <= source.most_bytes(), "announces the shape ", shape, ", ", expected,
-               " bytes, more than can be in it; it is truncated: download or copy it again");
+               " bytes, more than it can contain; it is truncated: download or copy it again");
 
   Array array = Array::empty(shape, DType::u8);
   const std::size_t found = expected == 0 ? 0 : source.read(array.data<std::uint8_t>(), expected);

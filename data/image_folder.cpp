@@ -28,13 +28,13 @@ ImageFolder::ImageFolder(const fs::path& folder) {
     if (entry.is_directory()) classes_.push_back(entry.path().filename().string());
   TANDEM_CHECK(!error, "image folder ", folder.string(), " cannot be read: ", error.message());
   TANDEM_CHECK(!classes_.empty(), "image folder ", folder.string(),
-               " holds no folders; it must hold one for each class, with its images in it");
+               " contains no folders; it must contain one for each class, with the images of that class");
   std::sort(classes_.begin(), classes_.end());
   for (std::size_t label = 0; label < classes_.size(); ++label) {
     std::vector<fs::path> paths;
     for (const auto& entry : fs::recursive_directory_iterator(folder / classes_[label]))
       if (entry.is_regular_file() && is_image(entry.path())) paths.push_back(entry.path());
-    TANDEM_CHECK(!paths.empty(), "image folder ", folder.string(), ": the class ", classes_[label], " holds no image");
+    TANDEM_CHECK(!paths.empty(), "image folder ", folder.string(), ": the class ", classes_[label], " has no image");
     std::sort(paths.begin(), paths.end());
     for (fs::path& path : paths) files_.push_back({std::move(path), static_cast<std::int64_t>(label)});
   }

@@ -1,4 +1,4 @@
-// ImageFolder: a folder of images for each class.
+// ImageFolder: one folder of images per class.
 #pragma once
 
 #include <tandem/data/sample_dataset.h>
@@ -9,12 +9,12 @@
 
 namespace tandem::data {
 
-// Images in files FOLDER/CLASS/NAME.jpg, as in torchvision's ImageFolder. Classes get their numbers in the order of the
-// names of their folders. Images are sorted by path, also those in folders below the folder of a class. An image is
-// read when it is asked for.
+// Images are files FOLDER/CLASS/NAME.jpg, as in torchvision's ImageFolder. Classes are numbered in the order of their
+// folder names. Images are sorted by path, including those in subfolders of a class folder. An image is read when its
+// sample is requested.
 class ImageFolder : public SampleDataset {
  public:
-  // Error when there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm (any case).
+  // Throws an Error if there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm (any case).
   explicit ImageFolder(const std::filesystem::path& folder);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }

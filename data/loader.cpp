@@ -23,7 +23,7 @@ using Indices = std::span<const std::int64_t>;
 
 thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max();
 
-// Loads the samples of a failed batch one by one, to name the sample that is at fault.
+// Loads the samples of a failed batch one by one, to name the faulty sample.
 [[noreturn]] void name_sample(const Dataset& dataset, Indices indices, std::int64_t number, const std::string& reason) {
   for (const auto index : indices) {
     try {
@@ -34,17 +34,17 @@ thread_local std::int64_t batch_limit = std::numeric_limits<std::int64_t>::max()
   }
   std::ostringstream list;
   for (const auto index : indices) list << ' ' << index;
-  detail::fail("loading batch ", number, " failed, though each of its samples loads alone: ", reason,
+  detail::fail("loading batch ", number, " failed, although each of its samples loads separately: ", reason,
                "; samples:", list.str());
 }
 
-// Once `is_over`, the batch is not taken any more, and the dataset may be gone.
+// If `is_over`, no thread takes the batch any more, and the dataset may have been destroyed.
 Batch load(const Dataset& dataset, Indices indices, const Epoch& epoch, std::int64_t number,
            const std::atomic<bool>& is_over) {
   Scope scope(Scope::Kind::phase, "load batch");
   scope.note("batch", number);
   const EpochScope of_epoch(epoch);
-  const SampleGenerator of_sample(indices.front());  // a SampleDataset has one for each of them
+  const SampleGenerator of_sample(indices.front());  // a SampleDataset has one for each sample
   try {
     return dataset.get(indices);
   } catch (const std::exception& error) {
@@ -62,13 +62,13 @@ void check(const LoaderOptions& options) {
   TANDEM_CHECK(options.timeout.count() >= 1, "Loader: timeout must be at least 1 s, got ", options.timeout.count());
 }
 
-// The samples of one epoch in their order, and how they are cut into batches: the last one has the rest.
+// The samples of one epoch in order, and their division into batches. The last batch has the rest.
 struct Order {
   const Dataset& dataset;
   const Epoch epoch;
   const std::vector<std::int64_t> indices;
   const std::int64_t batch_size, batches;
-  mutable std::atomic<bool> is_over{false};  // the epoch has been left
+  mutable std::atomic<bool> is_over{false};  // the loop over the epoch has ended
 
   Batch batch(std::int64_t number) const {
     const std::int64_t begin = number * batch_size;
@@ -94,7 +94,8 @@ class Loader::Iterator::Running : NoCopy {
           std::int64_t batches)
       : batches_(batches), order_(new const Order{dataset, epoch, std::move(indices), options.batch_size, batches}) {
     if (!dataset.device().is_cpu()) {
-      on_device_ = dataset.numbers(order_->indices);  // checked here: the device would report an error only later
+      on_device_ = dataset.numbers(order_->indices);  // checked here, because the device would report an error only
+                                                      // later
     } else if (options.workers > 0) {
       const int threads = static_cast<int>(std::min<std::int64_t>(options.workers, batches));
       workers_.emplace([order = order_](std::int64_t number) { return order->batch(number); }, batches, threads,
@@ -104,7 +105,7 @@ class Loader::Iterator::Running : NoCopy {
 
   ~Running() { order_->is_over = true; }
 
-  // Puts the next batch into `batch`. False after the last batch.
+  // Moves the next batch into `batch`. Returns false after the last batch.
   bool next(Batch& batch) {
     if (next_ == batches_) return false;
     const std::int64_t number = next_++;
@@ -120,7 +121,7 @@ class Loader::Iterator::Running : NoCopy {
   const std::int64_t batches_;
   std::int64_t next_ = 0;
   const std::shared_ptr<const Order> order_;  // the workers own it too
-  Array on_device_;                           // the samples' numbers, when the dataset lies on a GPU
+  Array on_device_;                           // the samples' numbers, if the dataset is on a GPU
   std::optional<BatchWorkers> workers_;
 };
 
@@ -140,7 +141,7 @@ Loader::Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& op
     : dataset_(dataset), sampler_(sampler), options_(options) {
   check(options);
   TANDEM_CHECK(options.shard.rank == 0 && options.shard.world == 1 && !options.shuffle && options.seed == 0,
-               "Loader: the sampler that is given decides the order; leave shard, shuffle and seed to it");
+               "Loader: the given sampler decides the order, so don't set shard, shuffle or seed");
 }
 
 Loader& Loader::epoch(std::int64_t number) & {
@@ -191,7 +192,7 @@ Loader::Iterator::Iterator(Iterator&&) noexcept = default;
 Loader::Iterator::~Iterator() = default;
 
 Loader::Iterator& Loader::Iterator::operator++() {
-  batch_ = {};  // so that the next batch can use its memory
+  batch_ = {};  // allows the next batch to reuse its memory
   is_finished_ = !running_->next(batch_);
   return *this;
 }

@@ -1,4 +1,4 @@
-// Loader: gives a dataset in batches.
+// Loader: returns a dataset in batches.
 #pragma once
 
 #include <tandem/core/base/temporarily.h>
@@ -15,23 +15,23 @@ namespace tandem::data {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
-  int workers = 0;   // threads; 0: the thread of the loop makes the batches, as it does for a data set on a GPU
-  int prefetch = 2;  // the number of batches that each worker makes in advance
+  int workers = 0;   // threads; 0: the loop's thread makes the batches, as it always does for a data set on a GPU
+  int prefetch = 2;  // batches that each worker makes ahead of time
   bool drop_last = false;
-  std::int64_t max_batches = 0;  // an epoch ends after so many; 0: after all samples
-  // The longest wait for a batch from a worker. After the Error of a longer one, a worker may still be inside the
-  // dataset's get(). The dataset must live until that call has returned.
+  std::int64_t max_batches = 0;  // limit for an epoch; 0: no limit
+  // The longest wait for a batch from a worker. If the wait takes longer, an Error is thrown. A worker may then still
+  // be inside the dataset's get(), so the dataset must live until that call has returned.
   std::chrono::seconds timeout{300};
 
-  // These three are for a Loader that is given no sampler. Each rank visits one shard of the dataset; the shards of all
-  // ranks together contain every sample.
+  // The next three options are for a Loader without a given sampler. Each rank visits one shard of the dataset; the
+  // shards of all ranks together contain every sample.
   Shard shard = {};
-  bool shuffle = false;    // whether the samples come in random order, another one for each epoch number
+  bool shuffle = false;    // whether samples come in random order, a different one for each epoch number
   std::uint64_t seed = 0;  // the seed of the random order; must be equal on all ranks
 };
 
-// While it lives, loaders of this thread have at most so many batches in an epoch: for a first look at all parts of a
-// program. If there are two, the smaller number counts.
+// While a BatchLimit lives, loaders on this thread have at most this many batches per epoch, for a quick try of all
+// parts of a program. Of two limits, the smaller one counts.
 class BatchLimit {
  public:
   explicit BatchLimit(std::int64_t batches);
@@ -40,39 +40,39 @@ class BatchLimit {
   Temporarily<std::int64_t> limit_;
 };
 
-// One range-for is one epoch:
+// One range-for loop is one epoch:
 //
 //   data::Loader loader(dataset, {.batch_size = 100, .shuffle = true});
 //   for (int epoch = 0; epoch < 5; ++epoch)
 //     for (auto& [images, labels] : loader) ...
 //
-// Each pass is the next epoch, counted from 0, unless epoch(number) names another. The epoch decides the order where
-// the loader shuffles, and the random numbers of samples: while a sample is made, default_generator() depends on the
-// epoch, on the sample's number and on the number that begin() draws, and so neither on the workers nor on the rank.
+// Each pass is the next epoch, counted from 0, unless epoch(number) sets another. The epoch decides the order if the
+// loader shuffles, and the random numbers of samples: while a sample is made, default_generator() depends on the epoch,
+// the sample's number and the number that begin() draws. It depends neither on the workers nor on the rank.
 //
-// Batches come in the order of the sampler, with any number of workers. An Error of the dataset is thrown at the batch
-// that it belongs to, with the number of the sample. When the loop is left early, the workers end. begin() draws one
-// 64-bit number from default_generator(), as PyTorch's DataLoader does, so that the random numbers that are drawn later
-// are the same. The dataset, and a sampler that is given, must outlive the loader. Only one thread may use a loader,
-// for one epoch at a time.
+// Batches come in the sampler's order, with any number of workers. If the dataset throws an Error, the loop gets it at
+// the batch to which it belongs, with the number of the sample. If the loop ends early, the workers stop. Like
+// PyTorch's DataLoader, begin() draws one 64-bit number from default_generator(), so later random numbers are the same.
+// The dataset and a given sampler must outlive the loader. Only one thread may use a loader, for one epoch at a time.
 class Loader {
  public:
-  // With a DistributedSampler of its own, of options.shard, options.shuffle and options.seed: as with PyTorch's, all
-  // shards have equally many samples, and the last ones repeat some where the dataset does not divide evenly.
+  // Uses a DistributedSampler with options.shard, options.shuffle and options.seed. As in PyTorch, all shards have the
+  // same number of samples, and the last ones repeat some if the dataset can't be divided evenly.
   Loader(const Dataset& dataset, const LoaderOptions& options);
-  // `sampler` decides what is visited; options.shard, options.shuffle and options.seed must be left as they are.
+  // `sampler` decides which samples are visited; options.shard, options.shuffle and options.seed must have their
+  // defaults.
   Loader(const Dataset& dataset, Sampler& sampler, const LoaderOptions& options);
-  // A data set that only this call names would be gone when the loader reads it: give it a name.
+  // A temporary data set would be destroyed before the loader reads it: give it a name.
   Loader(const Dataset&& dataset, const LoaderOptions& options) = delete;
   Loader(const Dataset&& dataset, Sampler& sampler, const LoaderOptions& options) = delete;
 
-  // The next pass is the epoch `number`, counted from 0, and later passes continue from there. Returns this loader, for
-  // a range-for. A sampler that is given is told only here.
+  // Makes the next pass epoch `number`, counted from 0; later passes continue from there. Returns this loader, for a
+  // range-for loop. A given sampler learns the epoch only through this call.
   Loader& epoch(std::int64_t number) &;
-  // A loader without a name would be gone before the loop begins: give it one.
+  // A temporary loader would be destroyed before the loop begins: give it a name.
   Loader& epoch(std::int64_t number) && = delete;
 
-  // The epoch of the next pass: what a job keeps that is to go on with this loader.
+  // The epoch of the next pass. A job that continues with this loader later saves this number.
   std::int64_t next_epoch() const { return next_epoch_; }
 
   // Batches per epoch.
@@ -81,18 +81,19 @@ class Loader {
   std::int64_t samples() const;
   std::int64_t batch_size() const { return options_.batch_size; }
   const Dataset& dataset() const { return dataset_; }
-  bool is_shard() const { return sampler_.is_shard(); }  // as Sampler::is_shard()
+  bool is_shard() const { return sampler_.is_shard(); }  // see Sampler::is_shard()
 
-  // The next epoch leaves out its first `batches` batches, so that a job can continue in the middle of an epoch. The
-  // program may have drawn numbers for those batches: `generator` is the state that default_generator() then gets.
+  // Omits the first `batches` batches of the next epoch, so that a job can resume in the middle of an epoch. The
+  // program may have drawn random numbers for those batches: `generator` is the state that default_generator() then
+  // gets.
   void skip(std::int64_t batches, std::string generator = {}) {
     skip_ = batches;
     generator_ = std::move(generator);
   }
 
-  // As Sampler::leave_out(). Error when the sampler can't. While samples are left out, a last batch of one sample,
-  // which batch norms refuse, becomes a part of the batch before it, because the program did not choose how that rest
-  // is divided.
+  // See Sampler::leave_out(). Throws an Error if the sampler doesn't support it. While samples are left out, a last
+  // batch of one sample, which batch norms reject, is merged into the batch before it, because the program did not
+  // choose the size of that rest.
   void leave_out(std::int64_t samples);
 
   class Iterator;
@@ -103,7 +104,7 @@ class Loader {
   bool joins_last_sample() const;
 
   const Dataset& dataset_;
-  std::unique_ptr<Sampler> own_sampler_;  // null where one was given
+  std::unique_ptr<Sampler> own_sampler_;  // null if a sampler was given
   Sampler& sampler_;
   LoaderOptions options_;
   std::int64_t next_epoch_ = 0;
@@ -112,7 +113,7 @@ class Loader {
   std::string generator_;  // empty: the generator keeps its state
 };
 
-// Owns the epoch that is running, and its threads. The batch that *iterator gives stays valid until ++iterator.
+// Owns the running epoch and its threads. The batch that *iterator returns stays valid until ++iterator.
 class Loader::Iterator {
  public:
   Iterator(Iterator&&) noexcept;

@@ -29,7 +29,7 @@ fs::path find_file(const fs::path& folder, const std::string& name) {
   for (const char* below : {"", "raw", "MNIST/raw"})
     if (const auto path = find_mnist_file(folder / below, name); !path.empty()) return path;
   detail::fail("MNIST folder ", folder.string(), " holds neither ", name, " nor ", name,
-               ".gz (looked there and in MNIST/raw below it); give the folder that holds the four MNIST files");
+               ".gz (searched there and in MNIST/raw below it); give the folder that holds the four MNIST files");
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Mnist::Mnist(const fs::path& folder, Split split) {
                ", expected (N)");
   const std::int64_t count = images.dim(0);
   TANDEM_CHECK(count == labels_.dim(0), "MNIST: ", images_path.string(), " holds ", count, " images, but ",
-               labels_path.string(), " holds ", labels_.dim(0), " labels; they must be of the same set");
+               labels_path.string(), " holds ", labels_.dim(0), " labels; they must belong to the same set");
   TANDEM_CHECK(count > 0, "MNIST: ", images_path.string(), " holds no images");
   const auto* labels = labels_.data<std::uint8_t>();
   const auto* bad = std::find_if(labels, labels + count, [](auto label) { return label >= classes; });

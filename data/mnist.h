@@ -9,24 +9,23 @@ namespace tandem::data {
 
 enum class Split { train, test };
 
-// Constant after construction; every method may be called from several threads at once.
+// Constant after construction; any method may be called from several threads at once.
 class Mnist : public Dataset {
  public:
   static constexpr std::int64_t height = 28;
   static constexpr std::int64_t width = 28;
   static constexpr std::int64_t classes = 10;
 
-  // Reads the two files of `split` from `folder` or `folder`/MNIST/raw, plain (preferred) or with .gz. Error
-  // when a file is missing or damaged, the counts of images and labels differ, images are not 28x28 or a
-  // label is above 9.
+  // Reads the two files of `split` from `folder` or `folder`/MNIST/raw, uncompressed (preferred) or with .gz. Throws an
+  // Error if a file is missing or damaged, the numbers of images and labels differ, images are not 28x28 or a label is
+  // above 9.
   Mnist(const std::filesystem::path& folder, Split split);
 
   std::int64_t size() const override { return labels_.dim(0); }
   // images (N, 1, 28, 28) f32 in [0, 1]: value / 255, bitwise identical to torchvision's ToTensor. labels (N) i64.
   Batch get(std::span<const std::int64_t> indices) const override;
 
-  // The same data set in the memory of `device`. A copy of this object, which shares its memory, when the images lie
-  // there already.
+  // Returns the data set in the memory of `device`. If the images are already there, the result shares their memory.
   Mnist to(Device device) const;
   Device device() const override { return images_.device(); }
   Batch gather(const Array& indices) const override;

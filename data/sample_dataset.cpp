@@ -8,7 +8,7 @@
 namespace tandem::data {
 
 Array stack_samples(std::span<const Array> arrays) {
-  TANDEM_CHECK(!arrays.empty(), "a batch of no samples can't be made");
+  TANDEM_CHECK(!arrays.empty(), "a batch needs at least one sample");
   const Array& first = arrays.front();
   Shape shape{static_cast<std::int64_t>(arrays.size())};
   for (const auto size : first.shape()) shape.push_back(size);
@@ -18,7 +18,7 @@ Array stack_samples(std::span<const Array> arrays) {
     TANDEM_CHECK(arrays[i].shape() == first.shape() && arrays[i].dtype() == first.dtype(),
                  "the samples of a batch differ: the first is ", first.shape(), ' ', first.dtype(), ", the one at ", i,
                  " is ", arrays[i].shape(), ' ', arrays[i].dtype(),
-                 "; bring them to one size by a transform (resize, crop, pad), or override collate()");
+                 "; give them the same size with a transform (resize, crop, pad), or override collate()");
     batch.select(0, static_cast<std::int64_t>(i)).copy_from(arrays[i]);
   }
   return batch;
@@ -31,14 +31,13 @@ Batch SampleDataset::collate(std::span<const Sample> samples) const {
     if (sample.target.defined()) targets.push_back(sample.target);
   }
   TANDEM_CHECK(targets.empty() || targets.size() == samples.size(), "of the ", samples.size(), " samples of a batch, ",
-               targets.size(), " have a target: give all of them one, or none");
+               targets.size(), " have a target: either all or none must have one");
   Batch batch{stack_samples(inputs), targets.empty() ? Array() : stack_samples(targets)};
   for (std::size_t k = 0; k < samples.front().more.size(); ++k) {
     std::vector<Array> arrays;
     for (const Sample& sample : samples) {
       TANDEM_CHECK(sample.more.size() == samples.front().more.size(), "the samples of a batch differ: one has ",
-                   samples.front().more.size(), " more arrays beside its input and target, another ",
-                   sample.more.size());
+                   samples.front().more.size(), " arrays in `more`, another has ", sample.more.size());
       arrays.push_back(sample.more[k]);
     }
     batch.more.push_back(stack_samples(arrays));
@@ -75,7 +74,7 @@ double SampleRandom::uniform() {
 double SampleRandom::uniform(double low, double high) { return low + (high - low) * uniform(); }
 
 std::int64_t SampleRandom::below(std::int64_t n) {
-  TANDEM_CHECK(n > 0, "a random number below ", n, " does not exist");
+  TANDEM_CHECK(n > 0, "SampleRandom::below: n must be above 0, got ", n);
   return static_cast<std::int64_t>(uniform() * static_cast<double>(n));
 }
 

@@ -1,4 +1,4 @@
-// Data sets of single samples, and transforms of samples on their way into a batch.
+// Data sets of single samples, and transforms of samples.
 #pragma once
 
 #include <tandem/data/dataset.h>
@@ -11,38 +11,38 @@
 namespace tandem::data {
 
 struct Sample {
-  Array input;                   // an image (C, H, W), say
-  Array target;                  // a class (), a mask (H, W)
-  std::vector<Array> more = {};  // becomes Batch::more: equally many arrays in all samples
+  Array input;                   // for example an image (C, H, W)
+  Array target;                  // for example a class () or a mask (H, W)
+  std::vector<Array> more = {};  // becomes Batch::more; all samples must have the same number of arrays
 };
 
-// A data set of your own: define size() and sample().
+// To write your own data set, define size() and sample().
 //
 //   class Squares : public data::SampleDataset {
 //     std::int64_t size() const override { return 100; }
 //     data::Sample sample(std::int64_t i) const override { ... }
 //   };
 //
-// sample() may be called from several threads at once. What it draws from default_generator() is another number for
-// each sample and epoch of a Loader, and the same with any number of workers.
+// sample() may be called from several threads at once. Its draws from default_generator() differ for each sample and
+// epoch of a Loader, and are the same with any number of workers.
 class SampleDataset : public Dataset {
  public:
   virtual Sample sample(std::int64_t index) const = 0;
-  // Makes a batch of one or more samples. This version stacks them, which needs equal shapes and dtypes. Override it to
+  // Makes a batch of one or more samples. The default stacks them, which needs equal shapes and dtypes. Override it to
   // pad sequences, for example.
   virtual Batch collate(std::span<const Sample> samples) const;
   Batch get(std::span<const std::int64_t> indices) const override;
 };
 
-// Stacks N arrays (...) of one shape and dtype -> (N, ...). Images (C, H, W) give a batch (N, C, H, W) with channels
-// last. Error when shapes or dtypes differ.
+// Stacks N arrays (...) of the same shape and dtype -> (N, ...). Images (C, H, W) become a channels-last batch (N, C,
+// H, W). Throws an Error if shapes or dtypes differ.
 Array stack_samples(std::span<const Array> arrays);
 
-// The random numbers of one sample in one epoch. They are a pure function of (seed, epoch, index). So a sample depends
+// The random numbers of one sample in one epoch. They are a pure function of (seed, epoch, index), so a sample depends
 // neither on the number of workers nor on the number of ranks. The generator is Philox (core/random/philox.h).
 class SampleRandom {
  public:
-  SampleRandom(std::uint64_t seed, std::int64_t index);  // in the epoch for which a Loader loads; outside of one, 0
+  SampleRandom(std::uint64_t seed, std::int64_t index);  // uses the Loader's current epoch, or 0 outside of a Loader
   SampleRandom(std::uint64_t seed, std::int64_t epoch, std::int64_t index);
   double uniform();                         // [0, 1), 32 bits
   double uniform(double low, double high);  // [low, high)
@@ -58,8 +58,8 @@ class SampleRandom {
 
 using Transform = std::function<Sample(Sample, SampleRandom&)>;
 
-// The samples of another data set after `transforms`, which run in their order. Each epoch of a Loader has other random
-// numbers. Batches are made as the other data set makes them.
+// The samples of another data set after `transforms`, which run in order. Each epoch of a Loader has different random
+// numbers. collate() of the other data set makes the batches.
 class Transformed : public SampleDataset {
  public:
   // `dataset` must outlive this object.

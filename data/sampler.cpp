@@ -31,7 +31,7 @@ RandomSampler::RandomSampler(std::int64_t dataset_size) : dataset_size_(dataset_
 }
 
 std::vector<std::int64_t> RandomSampler::indices() {
-  // The seed is the number that PyTorch's Tensor.random_() draws as an int64. Its upper bits do not reach MT19937.
+  // The seed is the number that PyTorch's Tensor.random_() draws as an int64. MT19937 ignores its upper bits.
   return Generator(default_generator().next_u64()).permutation(dataset_size_);
 }
 
@@ -49,7 +49,7 @@ bool DistributedSampler::leave_out(std::int64_t samples) {
 
 std::int64_t DistributedSampler::size() const {
   const std::int64_t left = dataset_size_ - left_out_;
-  // For R ranks PyTorch's drop_last gives ceil((N - R) / R) where R does not divide N. That is N / R rounded down.
+  // For R ranks, PyTorch's drop_last gives ceil((N - R) / R) if R does not divide N. That is N / R rounded down.
   return options_.drop_last ? left / options_.world : (left + options_.world - 1) / options_.world;
 }
 
@@ -61,7 +61,7 @@ std::vector<std::int64_t> DistributedSampler::indices() {
   std::vector<std::int64_t> mine(static_cast<std::size_t>(size()));
   auto position = static_cast<std::size_t>(options_.rank);
   for (auto& index : mine) {
-    index = order[position % order.size()];  // padding starts again from the beginning, as often as needed
+    index = order[position % order.size()];  // padding wraps around to the beginning as often as needed
     position += static_cast<std::size_t>(options_.world);
   }
   return mine;

@@ -20,7 +20,7 @@ void check_image(const char* transform, const Array& image) {
                image.defined() ? image.shape() : Shape{});
 }
 
-// A copy of `a` (..., H, W) with the numbers of each row in reverse order.
+// Returns a copy of `a` (..., H, W) with each row reversed.
 Array flipped(const Array& a) {
   Array result = Array::empty(a.shape(), a.dtype());
   const std::int64_t width = a.dim(-1);
@@ -44,7 +44,7 @@ Array cropped(const Array& a, std::int64_t top, std::int64_t left, std::int64_t 
   return a.slice(-2, top, top + height).slice(-1, left, left + width);
 }
 
-// Resizes the dimension `dim` of `a` to `size` by taking the nearest place for each new one.
+// Resizes dimension `dim` of `a` to `size` with nearest-neighbour interpolation.
 Array nearest(const Array& a, int dim, std::int64_t size) {
   const ResizeAxis<float> axis(a.dim(dim), size, Interpolation::nearest, false, 0);
   const Array places = Array::empty({size}, DType::i64);
@@ -52,8 +52,8 @@ Array nearest(const Array& a, int dim, std::int64_t size) {
   return ops::index_select(a, dim, places);
 }
 
-// For each place of a row of `out` places: which places of a row of `in` it is made of, and with which weights
-// (antialiasing as in Pillow).
+// For each output position in a row of `out`: the input positions in a row of `in` that contribute to it, and their
+// weights (antialiasing as in Pillow).
 struct Weights {
   std::int64_t first;
   std::vector<float> weight;
@@ -117,7 +117,7 @@ void check_has_pixels(const Array& image) {
 
 void check_size(const char* transform, const Array& image, std::int64_t height, std::int64_t width) {
   TANDEM_CHECK(image.dim(1) >= height && image.dim(2) >= width, transform, ": the image is ", image.dim(1), " x ",
-               image.dim(2), ", smaller than the ", height, " x ", width, " that were asked for");
+               image.dim(2), ", smaller than the requested ", height, " x ", width);
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ Transform to_float() {
   return [](Sample sample, SampleRandom&) {
     const bool bytes = sample.input.dtype() == DType::u8;
     sample.input = sample.input.to(DType::f32);
-    // torchvision divides by 255. A product with 1 / 255 would differ in the last bit.
+    // torchvision divides by 255. Multiplying by 1 / 255 would give different last bits.
     if (bytes) sample.input = ops::zip(functors::Div{}, sample.input, ops::scalar(255));
     return sample;
   };
@@ -187,7 +187,7 @@ Transform pad(std::int64_t padding, double value, double mask_fill) {
 }
 
 Transform resize(std::int64_t height, std::int64_t width, Interpolation interpolation) {
-  TANDEM_CHECK(height > 0 && width > 0, "resize: an image can't be ", height, " x ", width);
+  TANDEM_CHECK(height > 0 && width > 0, "resize: the size must be positive, got ", height, " x ", width);
   return [=](Sample sample, SampleRandom&) {
     check_has_pixels(sample.input);
     return resized(std::move(sample), height, width, interpolation);
@@ -195,7 +195,7 @@ Transform resize(std::int64_t height, std::int64_t width, Interpolation interpol
 }
 
 Transform resize(std::int64_t short_side, Interpolation interpolation) {
-  TANDEM_CHECK(short_side > 0, "resize: the short side can't be ", short_side);
+  TANDEM_CHECK(short_side > 0, "resize: the short side must be positive, got ", short_side);
   return [=](Sample sample, SampleRandom&) {
     check_has_pixels(sample.input);
     const std::int64_t height = sample.input.dim(1), width = sample.input.dim(2);
@@ -206,7 +206,7 @@ Transform resize(std::int64_t short_side, Interpolation interpolation) {
 }
 
 Transform center_crop(std::int64_t height, std::int64_t width) {
-  TANDEM_CHECK(height > 0 && width > 0, "center_crop: ", height, " x ", width, " can't be cut");
+  TANDEM_CHECK(height > 0 && width > 0, "center_crop: the size must be positive, got ", height, " x ", width);
   return [=](Sample sample, SampleRandom&) {
     check_image("center_crop", sample.input);
     check_size("center_crop", sample.input, height, width);

@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The path of an entry, relative to the folder. Error when it would lead out of the folder.
+// Returns the path of an entry, relative to the folder. Throws an Error if it would lead out of the folder.
 fs::path checked_path(const char* name, const fs::path& archive) {
   TANDEM_CHECK(name != nullptr && *name != 0, archive.string(), " holds an entry without a name");
   const fs::path path = fs::path(name).lexically_normal();
@@ -49,7 +49,7 @@ fs::path mark_of(const fs::path& archive, const fs::path& folder) {
                "; free space there or choose another folder. The archive is kept, so unpacking can continue");
 }
 
-// Brings all that was written to the file system of `folder` to the disk: one call for any number of files.
+// Flushes everything written to the file system of `folder` to disk, with one call for any number of files.
 void synchronise(const fs::path& archive, const fs::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const int error_number = handle >= 0 && ::syncfs(handle) == 0 ? 0 : errno;
@@ -57,7 +57,7 @@ void synchronise(const fs::path& archive, const fs::path& folder) {
   if (error_number != 0) fail_to_write(archive, folder, error_number);
 }
 
-// An open file, which is removed unless it gets its name.
+// An open file that is removed unless take_its_name() is called.
 class NewFile {
  public:
   NewFile(const fs::path& archive, const fs::path& target)
@@ -89,14 +89,14 @@ class NewFile {
   int file_;
 };
 
-// Writes the data of the current entry to `target`. Subtracts its size from `bytes_left`.
+// Writes the data of the current entry to `target`, and subtracts its size from `bytes_left`.
 void write_entry(::archive* reader, archive_entry* entry, const fs::path& archive, const fs::path& target,
                  std::int64_t& bytes_left) {
   std::int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
   const auto check_size = [&] {
     TANDEM_CHECK(size <= bytes_left, archive.string(),
-                 " holds more than the bytes that it may have when unpacked: ", target.filename().string(),
-                 " has at least ", size, ", ", bytes_left, " were left. If you trust it, unpack it by hand");
+                 " exceeds the limit for its unpacked size: ", target.filename().string(), " has at least ", size,
+                 " bytes, and ", bytes_left, " are left. If you trust it, unpack it by hand");
   };
   check_size();
   std::error_code ignored;
@@ -113,15 +113,15 @@ void write_entry(::archive* reader, archive_entry* entry, const fs::path& archiv
     check_size();
     file.write(data, count, offset);
   }
-  // A warning about data is an error: it says that a checksum or a size is wrong.
+  // A warning about data is treated as an error, because it means that a checksum or a size is wrong.
   TANDEM_CHECK(code == ARCHIVE_EOF, archive.string(), " is damaged: ", archive_error_string(reader));
   file.set_size(size);  // a sparse file may end in a hole
   file.take_its_name();
   bytes_left -= size;
 }
 
-// While a Turn lives, no other process unpacks the same archive into the folder. On a file system without locks nothing
-// prevents it.
+// While a Turn lives, no other process unpacks the same archive into the folder. A file system without locks can't
+// guarantee this.
 class Turn {
  public:
   Turn(const fs::path& archive, const fs::path& folder) : path_(folder / (archive.filename().string() + ".lock")) {
@@ -148,15 +148,15 @@ class Turn {
     file_ = open_lock_file(path_);
     if (file_ < 0) fail_to_write(archive, path_, errno);
     const bool is_held = ::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR);
-    // The process before removes the file at the end of its turn.
+    // The previous process removes the file at the end of its turn.
     if (!is_held && is_at(path_, file_)) return true;
     ::close(file_);
     return false;
   }
 };
 
-// While a NamesInUtf8 lives, libarchive gives this thread all names in UTF-8. In the locale in which programs start, it
-// cannot give those that are not ASCII.
+// While a NamesInUtf8 lives, libarchive returns all names on this thread in UTF-8. In a program's initial locale, it
+// can't return non-ASCII names.
 class NamesInUtf8 {
  public:
   NamesInUtf8() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -179,8 +179,8 @@ void write_entries(::archive* reader, const fs::path& archive, const fs::path& f
   archive_entry* entry = nullptr;
   std::int64_t entries = 0, bytes_left = limits.bytes;
   int code = ARCHIVE_OK;
-  // A warning about an entry's head says that an attribute could not be read, such as the owner's name. Without a
-  // path checked_path() fails.
+  // A warning about an entry's header means that an attribute, such as the owner's name, could not be read. If the path
+  // is missing, checked_path() throws an Error.
   while ((code = archive_read_next_header(reader, &entry)) == ARCHIVE_OK || code == ARCHIVE_WARN) {
     TANDEM_CHECK(++entries <= limits.entries, archive.string(), " holds more than ", limits.entries,
                  " files and folders, which is the limit. If you trust it, unpack it by hand");
@@ -210,8 +210,8 @@ void extract_archive(const fs::path& archive, const fs::path& folder, const std:
   if (is_done && is_done()) return;
   const NamesInUtf8 names;
   const std::unique_ptr<::archive, decltype(&archive_read_free)> reader(archive_read_new(), archive_read_free);
-  // Nothing else: some of libarchive's filters start other programs, and some of its formats read files of this host.
-  // Without zlib it would start gzip, and says so by a warning.
+  // Enable nothing else: some of libarchive's filters start other programs, and some of its formats read files of this
+  // host. Without zlib, libarchive would start gzip, and reports that with a warning.
   TANDEM_CHECK(archive_read_support_filter_gzip(reader.get()) == ARCHIVE_OK &&
                    archive_read_support_format_tar(reader.get()) == ARCHIVE_OK &&
                    archive_read_support_format_zip(reader.get()) == ARCHIVE_OK,
@@ -220,7 +220,7 @@ void extract_archive(const fs::path& archive, const fs::path& folder, const std:
   TANDEM_CHECK(archive_read_open_filename(reader.get(), archive.c_str(), block) == ARCHIVE_OK,
                "cannot read the archive ", archive.string(), ": ", archive_error_string(reader.get()),
                "; it must be a tar, a tar.gz or a zip");
-  // The mark is on the disk before the first file, and all files are before the mark is removed.
+  // The mark is on disk before the first file is created, and all files are on disk before the mark is removed.
   const fs::path mark = mark_of(archive, folder);
   AtomicFile(mark).commit();
   write_entries(reader.get(), archive, folder, limits);

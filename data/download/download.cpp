@@ -33,12 +33,13 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The file `destination`.part, opened for appending and locked against other processes. On a file system without locks
-// this process gives it a temporary name, which no other process knows, and gives it back when the download fails.
+// The file `destination`.part, opened for appending and locked against other processes. On a file system without locks,
+// this process renames the file to a temporary name that no other process knows, and renames it back if the download
+// fails.
 class PartFile {
  public:
   // Waits while another process holds the lock. That process may finish the download and rename its file to the
-  // destination. So the caller looks at the destination again.
+  // destination, so the caller must check the destination again.
   PartFile(const fs::path& path, const DownloadOptions& options) : path_(path), shared_path_(path) {
     const auto deadline = RunningTime::now() + options.lock_timeout;
     bool has_said = false;
@@ -51,7 +52,7 @@ class PartFile {
     }
   }
   ~PartFile() {
-    // Nothing could be resumed from an empty file.
+    // An empty file is useless for resuming.
     if (!path_.empty() && size() == 0) ::unlink(path_.c_str());
     else if (!path_.empty() && path_ != shared_path_) ::rename(path_.c_str(), shared_path_.c_str());
     ::close(file_);
@@ -67,8 +68,8 @@ class PartFile {
   void discard() {
     TANDEM_CHECK(::ftruncate(file_, 0) == 0, "download: cannot empty ", path_.string(), ": ", reason_for(errno));
   }
-  // Writes the bytes that are there once more. An earlier process may have failed to bring them to the disk: Linux
-  // reports that once and then holds them for written, so that a second fsync() succeeds without them.
+  // Writes the existing bytes again. An earlier process may have failed to flush them: Linux reports that error only
+  // once, and then treats the bytes as written, so a second fsync() would succeed without them.
   void write_again() {
     const auto require = [&](bool is_done) {
       TANDEM_CHECK(is_done, "download: cannot write ", path_.string(), " again: ", reason_for(errno),
@@ -79,7 +80,7 @@ class PartFile {
     for (std::int64_t offset = 0, end = size(); offset < end;) {
       const ssize_t count = ::pread(file_, block.data(), block.size(), offset);
       if (count < 0 && errno == EINTR) continue;
-      if (count == 0) errno = EIO;  // something else has cut the file short
+      if (count == 0) errno = EIO;  // another process has truncated the file
       require(count > 0);
       const auto bytes = static_cast<std::size_t>(count);
       require(write_all(file_, block.data(), bytes, offset) == bytes);
@@ -94,8 +95,8 @@ class PartFile {
   }
 
  private:
-  fs::path path_;         // where the file is; empty when it has become the destination
-  fs::path shared_path_;  // where others look for it
+  fs::path path_;         // the current path of the file; empty after it has become the destination
+  fs::path shared_path_;  // the path that other processes use
   int file_ = -1;
 
   void open() {
@@ -104,7 +105,7 @@ class PartFile {
                  "; choose a folder that you may write to");
   }
 
-  // Others may open the file from now on, as far as they may open any new file here.
+  // Gives the file the default permissions of new files in this folder, so that other users can open it.
   void take_usual_mode() {
     fs::path usual;
     const int other = create_temporary(folder_of(path_), usual);
@@ -139,12 +140,12 @@ struct Transfer {
   std::string name;
   const DownloadOptions& options;
   Clock::time_point deadline;
-  // How many bytes the file had before this transfer.
+  // The number of bytes in the file before this transfer.
   std::int64_t begin;
   int write_error = 0;
   bool is_too_large = false;
   Clock::time_point last_report = Clock::now();
-  // Whether the report has said that the transfer is complete.
+  // Whether the completed transfer has been reported.
   bool is_reported = false;
 };
 
@@ -167,13 +168,13 @@ int on_progress(void* user, curl_off_t total, curl_off_t now, curl_off_t, curl_o
   transfer.is_reported = now == total;
   if (!transfer.is_reported && Clock::now() - transfer.last_report < std::chrono::seconds(1)) return 0;
   transfer.last_report = Clock::now();
-  // The total is 0 where the server does not say how much it sends.
+  // The total is 0 if the server does not send the size.
   const std::string all = total > 0 ? " of " + readable(transfer.begin + total) : "";
   transfer.options.report(transfer.name + ": " + readable(transfer.begin + now) + all);
   return 0;
 }
 
-// Lets a transfer use HTTP and HTTPS alone, and keeps HTTPS when it is redirected.
+// Restricts a transfer to HTTP and HTTPS. An HTTPS transfer can be redirected only to HTTPS.
 void limit_protocols(CURL* curl, const std::string& url) {
   const bool is_safe = url.starts_with("https://");
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -186,8 +187,8 @@ void limit_protocols(CURL* curl, const std::string& url) {
 #endif
 }
 
-// Makes one request and appends what comes to the part file. Returns nothing, or what went wrong. Sets `may_retry` to
-// whether another try could get further.
+// Makes one request and appends the received bytes to the part file. Returns nullopt on success, otherwise the problem.
+// Sets `may_retry` to whether another try could succeed.
 std::optional<std::string> fetch(const std::string& url, Transfer& transfer, bool& may_retry) {
   static std::once_flag initialised;
   std::call_once(initialised, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -224,9 +225,9 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   if (result == CURLE_OK) return std::nullopt;
   if (transfer.is_too_large || result == CURLE_FILESIZE_EXCEEDED) {
     transfer.part.discard();
-    // If bytes of an earlier download were there, they may have been too many.
+    // If the file had bytes from an earlier download, they may have been too many.
     may_retry = transfer.begin > 0;
-    return fmt::format("it sends more than {} bytes, the most that this file may have", transfer.options.max_bytes);
+    return fmt::format("it sends more than {} bytes, the limit for this file", transfer.options.max_bytes);
   }
 
   long status = 0;
@@ -239,7 +240,7 @@ std::optional<std::string> fetch(const std::string& url, Transfer& transfer, boo
   return text[0] != '\0' ? text.data() : curl_easy_strerror(result);
 }
 
-// The digest of the file's bytes, in lower-case hexadecimal digits.
+// The digest of the file, in lower-case hexadecimal digits.
 std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   TANDEM_CHECK(file != nullptr, "checksum: cannot open ", path.string(), ": ", reason_for(errno));
@@ -259,8 +260,8 @@ std::string digest_of(const fs::path& path, const EVP_MD* algorithm) {
   return text;
 }
 
-// Downloads from `url` until the part file has the checksum. Returns whether it has it; if not, `problem` says what
-// went wrong.
+// Downloads from `url` until the part file has the checksum. Returns whether it has; if not, `problem` describes the
+// failure.
 bool fetch_checked(const std::string& url, PartFile& part, const Checksum& checksum, const DownloadOptions& options,
                    Clock::time_point deadline, const std::string& name, std::string& problem) {
   constexpr int tries = 4;
@@ -278,7 +279,8 @@ bool fetch_checked(const std::string& url, PartFile& part, const Checksum& check
         fmt::format("its content has the {} {}, expected {} ({} bytes)",
                     checksum.kind == Checksum::Kind::md5 ? "MD5" : "SHA-256", found, checksum.digits, part.size());
     part.discard();
-    // If bytes of an earlier download were there, they may have been wrong. Then the next try begins at the start.
+    // If the file had bytes from an earlier download, they may have been wrong. The next try then starts from the
+    // beginning.
     if (transfer.begin == 0) return false;
   }
   return false;
@@ -288,12 +290,12 @@ bool fetch_checked(const std::string& url, PartFile& part, const Checksum& check
 
 Checksum::Checksum(std::string digits) : Checksum(digits.size() == 64 ? Kind::sha256 : Kind::md5, std::move(digits)) {
   TANDEM_CHECK(this->digits.size() == (kind == Kind::md5 ? 32u : 64u),
-               "a checksum is an MD5 of 32 digits or a SHA-256 of 64, got ", this->digits);
+               "a checksum must be an MD5 of 32 digits or a SHA-256 of 64, got ", this->digits);
 }
 
 Checksum::Checksum(Kind kind, std::string digits) : kind(kind), digits(std::move(digits)) {
   TANDEM_CHECK(this->digits.find_first_not_of("0123456789abcdef") == std::string::npos,
-               "a checksum has lower-case hexadecimal digits, got ", this->digits);
+               "a checksum must have lower-case hexadecimal digits, got ", this->digits);
 }
 
 Checksum Checksum::sha256(std::string beginning) {
@@ -319,7 +321,7 @@ void download(const std::vector<std::string>& urls, const fs::path& destination,
   auto part_path = destination;
   part_path += ".part";
   PartFile part(part_path, options);
-  if (is_there()) return;  // another process has downloaded it meanwhile
+  if (is_there()) return;  // another process has downloaded it in the meantime
   if (part.size() > 0 && checksum.fits(part.path())) {
     part.write_again();
     return part.become(destination);

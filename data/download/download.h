@@ -1,4 +1,4 @@
-// Downloads: mirrors, checksum, resumption, never a partial file.
+// Downloads with mirrors, checksums and resumption. A partial file never gets the final name.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -12,25 +12,25 @@
 
 namespace tandem::data {
 
-// No mirror gave the right file: there is no network, a mirror refused, or the content is wrong. Other errors, such as
-// those of the disk, are plain Errors.
+// No mirror returned the right file: the network is down, a mirror refused, or the content is wrong. Other failures,
+// such as disk errors, throw a plain Error.
 class DownloadError : public Error {
  public:
   using Error::Error;
 };
 
-// The checksum that a file must have: an MD5 (32 hexadecimal digits), a SHA-256 (64 digits), or the beginning of a
+// The expected checksum of a file: an MD5 (32 hexadecimal digits), a SHA-256 (64 digits), or the beginning of a
 // SHA-256.
 struct Checksum {
   enum class Kind { md5, sha256 } kind;
-  std::string digits;  // lower case; of SHA-256 at least the first 8
+  std::string digits;  // lower case; at least the first 8 of a SHA-256
 
   Checksum(const char* digits) : Checksum(std::string(digits)) {}  // NOLINT: an MD5 or a whole SHA-256
   Checksum(std::string digits);                                    // NOLINT
   static Checksum sha256(std::string beginning);
-  // Error when the file can't be read.
+  // Throws an Error if the file can't be read.
   bool fits(const std::filesystem::path& path) const { return found_in(path) == digits; }
-  // The checksum of the file, cut to as many digits as this checksum has.
+  // The checksum of the file, truncated to the number of digits of this checksum.
   std::string found_in(const std::filesystem::path& path) const;
 
  private:
@@ -39,11 +39,12 @@ struct Checksum {
 
 struct DownloadOptions {
   std::chrono::seconds connect_timeout{10};
-  std::chrono::seconds stall_timeout{20};           // a mirror that sends almost nothing for so long is given up
+  std::chrono::seconds stall_timeout{20};           // a mirror that sends almost nothing for this long is abandoned
   std::chrono::seconds lock_timeout{600};           // the longest wait for another process that downloads the same file
-  std::chrono::seconds total_timeout{12 * 3600};    // of the transfers; each mirror gets its share of what is left
-  std::int64_t max_bytes = std::int64_t{16} << 30;  // a mirror that sends more is given up
-  std::function<void(const std::string&)> report = {};  // gets one line about every second; may be empty
+  std::chrono::seconds total_timeout{12 * 3600};    // for all transfers; each mirror gets its share of the remaining
+                                                    // time
+  std::int64_t max_bytes = std::int64_t{16} << 30;  // a mirror that sends more is abandoned
+  std::function<void(const std::string&)> report = {};  // gets about one line per second; may be empty
 };
 
 // Makes `destination` the file that has this checksum. Nothing happens when it has the checksum already. Otherwise the

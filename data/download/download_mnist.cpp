@@ -1,4 +1,4 @@
-// MNIST from its mirrors, for find_mnist().
+// Downloads MNIST from its mirrors, for find_mnist().
 #include <tandem/core/base/check.h>
 #include <tandem/data/download/download.h>
 #include <tandem/data/find_mnist.h>
@@ -22,7 +22,8 @@ void download_all(const MnistSource& source, const std::filesystem::path& folder
   DownloadOptions options;
   options.report = source.report;
   options.max_bytes = std::int64_t{64} << 20;
-  options.connect_timeout = std::chrono::seconds(5);  // without a network, the sample comes after 10 s
+  options.connect_timeout = std::chrono::seconds(5);  // without a network, find_mnist() falls back to the sample after
+                                                      // 10 s
   options.total_timeout = std::chrono::hours(1);
   for (std::size_t i = 0; i < md5.size(); ++i) {
     const std::string name = mnist_files[i];
@@ -30,8 +31,8 @@ void download_all(const MnistSource& source, const std::filesystem::path& folder
     std::vector<std::string> urls;
     for (const auto& mirror : mirrors) urls.push_back(mirror + name + ".gz");
     download(urls, folder / (name + ".gz"), md5[i], options);
-    // The files are stored unpacked. To unpack the images at every start would take a process longer than the rest of
-    // its start.
+    // The files are stored uncompressed. Decompressing the images at every start would take longer than the rest of the
+    // start.
     write_idx(folder / name, read_idx(folder / (name + ".gz")));
   }
 }

@@ -31,20 +31,20 @@ namespace tandem::data {
 
 namespace {
 
-// The largest pictures that are allocated, as a whole and for each byte of the file. Without these limits, a header of
-// a few bytes could ask for any amount of memory. A pixel takes three bytes. Deflate makes at most 1032 bytes of one
-// byte, and eight pixels of each of them.
+// The largest images that are allocated, in total and per byte of the file. Without these limits, a header of a few
+// bytes could request any amount of memory. A pixel takes three bytes. Deflate expands a byte to at most 1032 bytes,
+// and each of these holds at most eight pixels.
 constexpr std::int64_t most_pixels = std::int64_t{1} << 28, most_pixels_a_byte = 1 << 14;
 
-// The most scans that are decoded, and the most pixels of all scans together. A scan of a few hundred bytes can pass
-// over every pixel, and its file can have thousands of them. Pictures usually have ten scans, whatever their size; 500
-// is the limit of libjpeg-turbo's own tests.
+// The largest number of scans that are decoded, and of pixels in all scans together. A scan of a few hundred bytes can
+// cover every pixel, and a file can have thousands of scans. Images usually have ten scans, whatever their size; 500 is
+// the limit in libjpeg-turbo's own tests.
 constexpr std::int64_t most_scans = 500, most_scanned_pixels = std::int64_t{1} << 32;
 
 const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
 
-// stb_image accepts a JPEG that ends early, and fills it up. Here that is an Error. After the start of the last scan,
-// the bytes ff d9 can only be the end marker.
+// stb_image accepts a truncated JPEG and fills the missing part. Here that is an Error. After the start of the last
+// scan, the bytes ff d9 can only be the end marker.
 void check_jpeg_end(const std::string& bytes, const std::string& name) {
   const auto scan = bytes.rfind("\xff\xda");
   TANDEM_CHECK(scan != std::string::npos && bytes.find("\xff\xd9", scan) != std::string::npos, "the image ", name,
@@ -63,7 +63,7 @@ Array read_by_stb(const std::string& bytes, const std::string& name) {
   return Array::from(values, {height, width, 3}).permute({2, 0, 1});
 }
 
-// Why stb_image does not read the header. It says "unknown" of formats that this library does not know, too.
+// Why stb_image can't read the header. For formats that this library doesn't know, stb_image only says "unknown".
 std::string reason_of_stb(const std::string& bytes) {
   const std::string reason = stbi_failure_reason();
   if (reason.find("not of any known type") == std::string::npos) return reason;
@@ -83,7 +83,7 @@ std::string reason_of_stb(const std::string& bytes) {
 
 std::string read_whole_file(const std::filesystem::path& path, const std::string& kind) {
   const InputFile file(path, kind);
-  constexpr std::uint64_t longest = std::numeric_limits<int>::max() - 4096;  // stb_image counts in int
+  constexpr std::uint64_t longest = std::numeric_limits<int>::max() - 4096;  // stb_image uses int for sizes
   file.check(file.size() <= longest, "is larger than 2 GiB");
   return file.read(file.size(), 0);
 }
@@ -92,7 +92,7 @@ ImageFile::ImageFile(std::filesystem::path path, Orientation orientation)
     : path_(std::move(path)), bytes_(read_whole_file(path_, "the image")) {
   TANDEM_CHECK(!bytes_.empty(), "the image ", path_.string(), " cannot be decoded: it is empty");
   TANDEM_CHECK(!bytes_.starts_with('\xff') || has_sound_huffman_tables(bytes_), "the image ", path_.string(),
-               " cannot be decoded: a Huffman table of more than 256 codes");
+               " cannot be decoded: a Huffman table has more than 256 codes");
   is_for_libjpeg_ = has_libjpeg() && is_jpeg(bytes_);
   if (is_for_libjpeg_) {
     const JpegSize size = jpeg_size(bytes_, path_.string());
@@ -113,7 +113,7 @@ ImageFile::ImageFile(std::filesystem::path path, Orientation orientation)
   const std::int64_t scans = bytes_.starts_with('\xff') ? count_scans(bytes_) : 1;
   const std::int64_t allowed = std::min(most_scans, most_scanned_pixels / (height_ * width_));
   TANDEM_CHECK(scans <= allowed, "the image ", path_.string(), " cannot be decoded: it has ", scans, " scans of ",
-               width_, " x ", height_, " pixels, at most ", allowed, " are decoded: it is malicious");
+               width_, " x ", height_, " pixels, expected at most ", allowed, " scans: it is malicious");
   if (orientation == Orientation::upright) orientation_ = exif_orientation(bytes_);
   if (swaps_sides(orientation_)) std::swap(height_, width_);
 }
@@ -138,7 +138,7 @@ Array ImageFile::read_stored(const ImageWindow& window) const {
 
 Array ImageFile::read_scaled(const ImageWindow& window, int eighths) const {
   TANDEM_CHECK(can_scale(), "the image ", path_.string(), " can't be decoded at another size: it is not a JPEG",
-               has_libjpeg() ? ", or has to be turned" : ", or this build has no libjpeg-turbo");
+               has_libjpeg() ? ", or must be rotated" : ", or this build has no libjpeg-turbo");
   return read_jpeg(bytes_, path_.string(), window, eighths);
 }
 

@@ -14,8 +14,8 @@ namespace tandem::data {
 
 namespace {
 
-// The upsampled colours of a pixel depend on its neighbours, so pixels at the edges of the decoded part come out wrong.
-// This many more pixels are decoded on the left and on the right, and then cut off.
+// The upsampled colours of a pixel depend on its neighbours, so pixels at the edges of the decoded part are wrong. This
+// many extra pixels are decoded on the left and on the right and then cropped.
 constexpr std::int64_t margin = 2;
 
 struct Failure {
@@ -30,7 +30,7 @@ struct Failure {
   std::longjmp(failure->back, 1);
 }
 
-// libjpeg would go on after these warnings, with grey where pixels are missing. Here they are errors.
+// libjpeg would continue after these warnings and make missing pixels grey. Here they are errors.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   switch (info->err->msg_code) {
@@ -58,15 +58,15 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  // Calls libjpeg in `action`. When libjpeg can't go on, it jumps back here without running destructors. So `action`
-  // must own nothing.
+  // Calls libjpeg in `action`. If libjpeg fails, it jumps back here without running destructors, so `action` must own
+  // nothing.
   template <class Action>
   void step(Action&& action) {
     if (setjmp(failure_.back) == 0) {
       action();
       return;
     }
-    // Frees what libjpeg has allocated. It is allowed to do so twice.
+    // Frees libjpeg's allocations. This may be called twice.
     jpeg_destroy_decompress(&info);
     detail::fail("the image ", name_, " cannot be decoded: ", failure_.reason);
   }
@@ -78,13 +78,13 @@ class Decoder {
   Failure failure_{};
 };
 
-// Turns a row of CMYK into RGB, in place: the result is shorter. The four bytes of a pixel are inverted, as Adobe's
+// Converts a row of CMYK to RGB in place; the result is shorter. The four bytes of a pixel are inverted, as Adobe's
 // programs write them.
 void cmyk_to_rgb(std::uint8_t* row, std::int64_t pixels) {
   for (std::int64_t x = 0; x < pixels; ++x) {
     const int light = row[4 * x + 3];
     for (int c = 0; c < 3; ++c) {
-      // This rounds as Pillow does.
+      // This rounds like Pillow.
       const int product = (255 - row[4 * x + c]) * light + 128;
       row[3 * x + c] = static_cast<std::uint8_t>(light - ((product >> 8) + product) / 256);
     }
@@ -119,10 +119,10 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
     jpeg_start_decompress(&info);
   });
   TANDEM_CHECK(info.output_height == height && info.output_width == width, "the image ", name,
-               " cannot be decoded: libjpeg makes ", info.output_width, " x ", info.output_height,
-               " pixels of it, expected ", width, " x ", height);
+               " cannot be decoded: libjpeg decodes ", info.output_width, " x ", info.output_height,
+               " pixels, expected ", width, " x ", height);
 
-  // libjpeg moves the left edge to the left, to where a block begins.
+  // libjpeg moves the left edge to the left, to the start of a block.
   JDIMENSION left = static_cast<JDIMENSION>(std::max<std::int64_t>(0, window.left - margin));
   JDIMENSION columns = static_cast<JDIMENSION>(std::min(width, window.left + window.width + margin)) - left;
   if (columns < width) decoder.step([&] { jpeg_crop_scanline(&info, &left, &columns); });
@@ -131,7 +131,7 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
 
   const std::int64_t stride = 3 * static_cast<std::int64_t>(columns);
   const Array decoded = Array::empty({window.height, columns, 3}, DType::u8);
-  // A pixel of CMYK has four bytes, so its rows are read into a buffer of their own.
+  // A CMYK pixel has four bytes, so its rows are read into a separate buffer.
   const Array inks = Array::empty({is_cmyk ? 4 * static_cast<std::int64_t>(columns) : 1}, DType::u8);
   auto* const rows = decoded.data<std::uint8_t>();
   auto* const ink_row = inks.data<std::uint8_t>();
@@ -143,7 +143,7 @@ Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWi
       cmyk_to_rgb(ink_row, columns);
       std::copy_n(ink_row, stride, rows + y * stride);
     }
-    // After the last row, libjpeg checks that the file ends as it should.
+    // After the last row, libjpeg checks that the file ends correctly.
     if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
   });
   return decoded.narrow(1, window.left - left, window.width).permute({2, 0, 1});

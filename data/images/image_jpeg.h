@@ -14,10 +14,10 @@ struct JpegSize {
   std::int64_t height, width;
 };
 
-// The height and the width that the header of a JPEG file says. `name` is the name of the file, for errors. Only where
-// has_libjpeg() is true, as read_jpeg().
+// The height and width in the header of a JPEG file. `name` is the file's name, for errors. Like read_jpeg(), this
+// works only if has_libjpeg() is true.
 JpegSize jpeg_size(const std::string& bytes, const std::string& name);
-// A part of the picture at 1, 2, 4 or 8 eighths of its size, as (3, window.height, window.width) u8.
+// A part of the image at 1, 2, 4 or 8 eighths of its size, as (3, window.height, window.width) u8.
 Array read_jpeg(const std::string& bytes, const std::string& name, const ImageWindow& window, int eighths);
 
 }  // namespace tandem::data

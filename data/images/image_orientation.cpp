@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// The tag's value in a block of TIFF, of which Exif's first directory is the first one. An entry has 12 bytes: tag,
-// type, count and value.
+// Returns the value of the tag Orientation in the first directory of a TIFF block, which is the first one of Exif. An
+// entry has 12 bytes: tag, type, count and value.
 int orientation_in(std::string_view tiff) {
   const bool is_little = tiff.starts_with("II*\0"sv);
   if (!is_little && !tiff.starts_with("MM\0*"sv)) return 1;
@@ -33,8 +33,8 @@ int orientation_in(std::string_view tiff) {
   return 1;
 }
 
-// Which of the rows and columns of the stored picture are counted from their end. Where the orientation exchanges rows
-// and columns, that is done first.
+// Whether rows and columns of the stored image are counted from the end. If the orientation swaps rows and columns,
+// that is done first.
 struct Mirrored {
   bool rows, columns;
 };

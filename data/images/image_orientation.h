@@ -1,4 +1,4 @@
-// How a camera was held: the orientation that a JPEG file tells, and what follows for its pixels.
+// The camera orientation that a JPEG file records, and its effect on the pixels.
 #pragma once
 
 #include <tandem/data/images/image_file.h>
@@ -7,16 +7,16 @@
 
 namespace tandem::data {
 
-// The value of the tag Orientation of Exif (CIPA DC-008, 4.6.5), from 1 to 8; 1, which changes nothing, where the bytes
-// are no JPEG, or say none or a damaged one. No library reads it: it is one number at a fixed place, and libexif would
-// also read all that hostile files may have around it.
+// Returns the value of the Exif tag Orientation (CIPA DC-008, 4.6.5), from 1 to 8. If the bytes are not a JPEG, or the
+// tag is missing or damaged, it returns 1, which changes nothing. No library is used: the tag is one number at a fixed
+// place, and libexif would also parse everything that hostile files may put around it.
 int exif_orientation(std::string_view bytes);
 
-// Orientations from 5 on exchange rows and columns.
+// Orientations from 5 on swap rows and columns.
 inline bool swaps_sides(int orientation) { return orientation >= 5; }
-// Which pixels of the stored picture, `height` x `width`, make a window of the upright one.
+// Returns the window of the stored image, `height` x `width`, that makes up a window of the upright image.
 ImageWindow stored_window(const ImageWindow& upright, int orientation, std::int64_t height, std::int64_t width);
-// A stored picture, or a window of one, (3, H, W) u8 pixel by pixel, upright: (3, H, W) or (3, W, H).
+// Turns a stored image, or a window of it, (3, H, W) u8 channels last, upright: (3, H, W) or (3, W, H).
 Array upright(const Array& stored, int orientation);
 
 }  // namespace tandem::data

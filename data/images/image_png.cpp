@@ -16,10 +16,10 @@ namespace tandem::data {
 
 namespace {
 
-// The largest picture that is allocated. Without a limit, a header of a few bytes could ask for any amount of memory.
+// The largest image that is allocated. Without a limit, a header of a few bytes could request any amount of memory.
 constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
 
-// libpng's state while it reads `source` or writes `written`. When libpng can't go on, it jumps back into step().
+// libpng's state while it reads `source` or writes `written`. If libpng fails, it jumps back into step().
 struct Png {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -36,7 +36,7 @@ struct Png {
     else png_destroy_write_struct(&png, &info);
   }
 
-  // Runs `action`. Returns whether it came to its end; if not, `reason` says why. The jump out of libpng runs no
+  // Runs `action`. Returns whether it completed; if not, `reason` has the error. The jump out of libpng runs no
   // destructors, so `action` must own nothing.
   template <class Action>
   bool step(Action&& action) {
@@ -52,7 +52,7 @@ struct Png {
   png_longjmp(png, 1);
 }
 
-// libpng warns about colour profiles, times and the like. None of them change the picture.
+// libpng warns about colour profiles, times and similar data. None of them affects the image.
 void on_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep data, std::size_t size) {
@@ -90,11 +90,11 @@ void check_indices(const Array& indices, std::size_t colours) {
                    (indices.dtype() == DType::u8 || indices.dtype() == DType::i64),
                "encode_png: a mask must be (H, W) u8 or i64 on the CPU, got ",
                indices.defined() ? indices.shape() : Shape{}, ' ', indices.dtype());
-  TANDEM_CHECK(colours >= 1 && colours <= 256, "encode_png: a palette has 1 to 256 colours, got ", colours);
+  TANDEM_CHECK(colours >= 1 && colours <= 256, "encode_png: a palette must have 1 to 256 colours, got ", colours);
 }
 
-// Encodes a picture whose pixels stand in `bytes`, row by row from the top. A pixel has 1 byte with a palette,
-// otherwise 3.
+// Encodes an image whose pixels are in `bytes`, row by row from the top. A pixel has 1 byte with a palette, otherwise
+// 3.
 std::string encode(const std::uint8_t* bytes, std::int64_t height, std::int64_t width,
                    std::span<const Colour> palette) {
   const bool is_indexed = !palette.empty();
@@ -134,9 +134,9 @@ MaskFile::MaskFile(std::filesystem::path path) : path_(std::move(path)), bytes_(
   const int type = png_get_color_type(file.png, file.info), bits = png_get_bit_depth(file.png, file.info);
   TANDEM_CHECK(type == PNG_COLOR_TYPE_PALETTE || (type == PNG_COLOR_TYPE_GRAY && bits == 8), "the mask ",
                path_.string(), " is a PNG of colour type ", type, " with ", bits,
-               " bits, expected one with a palette (type 3), or grey (type 0) with 8 bits, whose values are classes");
+               " bits, expected a palette (type 3) or grey (type 0) with 8 bits, whose values are classes");
   TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(), " cannot be decoded: it claims to be ",
-               width_, " x ", height_, " pixels large, expected at most ", most_pixels, " of them");
+               width_, " x ", height_, " pixels large, expected at most ", most_pixels, " pixels");
 }
 
 Array MaskFile::read() const { return read(height_); }
@@ -150,7 +150,7 @@ Array MaskFile::read(std::int64_t rows) const {
   const Array mask = Array::empty({decoded_rows, width_}, DType::u8);
   auto* const values = mask.data<std::uint8_t>();
   const bool is_done = file.step([&] {
-    // Each decoded pixel takes one byte, however many bits it has in the file.
+    // Each decoded pixel takes one byte, regardless of its bits in the file.
     png_set_packing(file.png);
     const int passes = png_set_interlace_handling(file.png);
     png_read_update_info(file.png, file.info);

@@ -8,11 +8,11 @@ namespace tandem::data {
 
 namespace {
 
-constexpr int precision = 22;  // the fraction of a weight has as many bits as Pillow's
+constexpr int precision = 22;  // the fraction of a weight has as many bits as in Pillow
 constexpr std::int32_t half = 1 << (precision - 1);
 
-// Resamples one row of pixels. The loop reads and writes four bytes per pixel, although a pixel has three. So both rows
-// need one more byte at their ends.
+// Resamples one row of pixels. The loop reads and writes four bytes per pixel, although a pixel has three. Both rows
+// therefore need one extra byte at the end.
 template <int Taps>
 void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleAxis& axis, std::uint8_t* out) {
   const int taps = Taps > 0 ? Taps : axis.taps;
@@ -29,14 +29,14 @@ void resample_row(const std::uint8_t* source, std::int64_t left, const ResampleA
   }
 }
 
-// Adds up several rows, each times its weight, byte by byte.
+// Adds up several rows, each multiplied by its weight, byte by byte.
 template <int Taps>
 void blend_rows(const std::uint8_t* rows, std::int64_t stride, const std::int32_t* weight, int taps, std::int64_t bytes,
                 std::uint8_t* out) {
   constexpr std::int64_t block = 64;
   const int count = Taps > 0 ? Taps : taps;
   for (std::int64_t x = 0; x < bytes; x += block) {
-    // The loop works on whole blocks, so the rows are longer than `bytes` by a block.
+    // The loop works on whole blocks, so the rows are a block longer than `bytes`.
     std::int32_t sum[block];
     for (std::int64_t i = 0; i < block; ++i) sum[i] = half;
     for (int k = 0; k < count; ++k)
@@ -87,7 +87,7 @@ ResampleAxis bilinear_axis(std::int64_t size, double extent, std::int64_t target
   for (const std::int64_t output : outputs) {
     const std::int64_t begin = triangle.range(output).first;
     triangle.weigh(output, weight);
-    // Every output has the same number of weights. Where they would reach beyond the end of the source, they begin
+    // Every output has the same number of weights. If they would extend beyond the end of the source, they start
     // earlier, and the first ones are zero.
     const std::int64_t first = std::min(begin, size - taps);
     for (std::size_t k = 0; k < weight.size(); ++k)
@@ -121,17 +121,17 @@ void resample(const Array& source, std::int64_t top, std::int64_t left, const Re
       "resample: rows ", begin, " to ", end, " and columns ", columns.begin(), " to ", columns.end(),
       " are needed, the source has ", source.dim(1), " from ", top, " on and ", source.dim(2), " from ", left, " on");
   const auto width = static_cast<std::int64_t>(columns.first.size());
-  constexpr std::int64_t slack = 64;  // how many bytes blend_rows reads beyond the end of a row
+  constexpr std::int64_t slack = 64;  // how far blend_rows reads beyond the end of a row, in bytes
   const std::int64_t pitch = 3 * width + slack;
 
-  // The columns are resized first and rounded to 8 bits, then the rows, as Pillow does.
+  // As in Pillow, the columns are resized first and rounded to 8 bits, then the rows.
   const Array narrowed = Array::empty({(end - begin) * pitch}, DType::u8);
   auto* const middle = narrowed.data<std::uint8_t>();
   const std::int64_t source_pitch = source.strides()[1];
   std::vector<std::uint8_t> last(static_cast<std::size_t>(3 * source.dim(2)) + 1);
   for (std::int64_t y = begin; y < end; ++y) {
     const std::uint8_t* row = source.data<std::uint8_t>() + (y - top) * source_pitch;
-    // After the last row there need not be the byte that resample_row reads beyond the end. So that row is copied.
+    // The byte that resample_row reads beyond the end may not exist after the last row, so that row is copied.
     if (y - top == source.dim(1) - 1) {
       std::copy_n(row, last.size() - 1, last.begin());
       row = last.data();

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int define_tables = 0xc4, start_of_scan = 0xda;
 
-// Whether the tables of a segment are sound. `at` is the position of the segment's length, right behind the marker.
+// Returns whether the tables of a segment are sound. `at` is the position of the segment's length, right after the
+// marker.
 bool are_sound(std::string_view bytes, std::size_t at) {
   int left = byte_at(bytes, at) * 256 + byte_at(bytes, at + 1) - 2;
   at += 2;
@@ -42,7 +43,7 @@ std::string with_huffman_tables(std::string_view bytes) {
   const auto start = bytes.find_first_not_of('\xff');
   if (start == 0 || start == std::string_view::npos || bytes[start] != '\xd8') return std::string(bytes);
   std::string jpeg = "\xff\xd8";
-  // Four tables for DC and four for AC coefficients.
+  // Adds four tables for DC and four for AC coefficients.
   for (const char number : {0x00, 0x01, 0x02, 0x03, 0x10, 0x11, 0x12, 0x13}) {
     jpeg.append("\xff\xc4\0\x14", 4) += number;
     jpeg += '\1';           // one code of one bit,

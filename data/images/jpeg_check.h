@@ -1,5 +1,5 @@
-// Checks of JPEG files that decoders do not make. Without those of the tables, stb_image reads, and before version 2.28
-// even writes, beyond the end of its tables.
+// Checks of JPEG files that decoders omit. Without the checks of the tables, stb_image reads beyond the end of its
+// tables, and before version 2.28 even writes there.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 
 namespace tandem::data {
 
-// Whether no Huffman table of the file announces more than the 256 codes that are possible (ITU-T T.81, B.2.4.2).
+// Returns whether every Huffman table has at most the 256 codes that are possible (ITU-T T.81, B.2.4.2).
 bool has_sound_huffman_tables(std::string_view jpeg);
 
-// How many scans the file has, or more: after the first scan, whatever looks like the start of one counts.
+// Returns an upper bound for the number of scans: after the first scan, everything that looks like the start of one
+// counts.
 std::int64_t count_scans(std::string_view jpeg);
 
-// The same picture, with a Huffman table for each number that a scan can name. A table that a scan names and the file
-// does not define would be whatever lies in memory. The tables of the file come later and replace the added ones. Bytes
-// that are not a JPEG file stay as they are.
+// Adds a Huffman table for each number that a scan can name; the image stays the same. Otherwise, if a scan named a
+// table that the file does not define, the decoder would use uninitialised memory. The file's own tables come later and
+// replace the added ones. Bytes that are not a JPEG file stay unchanged.
 std::string with_huffman_tables(std::string_view bytes);
 
 }  // namespace tandem::data

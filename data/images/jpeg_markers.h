@@ -1,4 +1,4 @@
-// The markers of a JPEG file, and the segments behind them (ITU-T T.81, B.1).
+// The markers of a JPEG file, and the segments after them (ITU-T T.81, B.1).
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace tandem::data {
 
-// The byte at a position, or 0 behind the end.
+// Returns the byte at a position, or 0 beyond the end.
 inline int byte_at(std::string_view bytes, std::size_t at) {
   return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0;
 }
 
-// Calls visit(marker, position behind it, whether a scan came before) for each marker. The contents of segments are
-// skipped before the first scan: bytes there that look like a marker, such as in a thumbnail, are not one. After it a
-// decoder may look for markers anywhere.
+// Calls visit(marker, position after it, whether a scan came before) for each marker. Before the first scan, segment
+// contents are skipped, because bytes there that look like a marker (in a thumbnail, for example) are not one. After
+// it, a decoder may look for markers anywhere.
 template <class Visit>
 void for_each_marker(std::string_view jpeg, Visit&& visit) {
   constexpr int start_of_scan = 0xda;

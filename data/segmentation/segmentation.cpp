@@ -38,8 +38,8 @@ void fail_for_label(const std::filesystem::path& path, std::int64_t label, std::
 }
 
 void fail_for_sizes(const SegmentationPair& pair, const Shape& image, const Shape& mask) {
-  detail::fail("the image ", pair.image.string(), " is ", image[0], " high and ", image[1], " wide, its mask ",
-               pair.mask.string(), " ", mask[0], " and ", mask[1], "; they must be equal");
+  detail::fail("the image ", pair.image.string(), " is ", image[0], " high and ", image[1], " wide, but its mask ",
+               pair.mask.string(), " ", mask[0], " and ", mask[1], "; the sizes must be equal");
 }
 
 SegmentationFiles::SegmentationFiles(std::vector<SegmentationPair> pairs, std::int64_t classes, Damaged damaged,
@@ -68,7 +68,7 @@ void SegmentationFiles::leave_out_damaged(int threads) {
     std::vector<std::jthread> others;
     try {
       for (std::size_t i = 1; i < std::min(wanted, pairs_.size()); ++i) others.emplace_back(check);
-    } catch (const std::system_error&) {  // the system allows no more threads: the check continues with fewer
+    } catch (const std::system_error&) {  // the system allows no more threads, so the check continues with fewer
     }
     check();
   }
@@ -77,8 +77,7 @@ void SegmentationFiles::leave_out_damaged(int threads) {
     if (reasons[i]) skipped_.push_back({pairs_[i].name, *reasons[i]});
     else good.push_back(std::move(pairs_[i]));
   }
-  TANDEM_CHECK(!good.empty(), "every one of ", skipped_.size(),
-               " samples is damaged; the first: ", skipped_.front().reason);
+  TANDEM_CHECK(!good.empty(), "all ", skipped_.size(), " samples are damaged; the first: ", skipped_.front().reason);
   pairs_ = std::move(good);
 }
 

@@ -11,7 +11,7 @@ namespace tandem::data {
 
 namespace {
 
-// Chosen: the numbers of a stripe stay near the processor, in 4 MiB of f32.
+// Chosen so that the numbers of a stripe stay in the processor's cache: 4 MiB of f32.
 constexpr std::int64_t stripe_numbers = 1 << 20;
 
 }  // namespace
@@ -40,8 +40,8 @@ Array classes_at(const Array& logits, std::int64_t height, std::int64_t width) {
       upper_weight.push_back(taps.weight0);
       lower_weight.push_back(taps.weight1);
     }
-    // The columns first, of the rows that the stripe is made of, and then each of its rows from two of these. Classes
-    // stand side by side in memory.
+    // First resize the columns, in the source rows that the stripe needs. Then compute each row of the stripe from two
+    // of these rows. Classes are adjacent in memory.
     const std::int64_t needed = last - first + 1;
     const Array wide = ops::resize(source.narrow(2, first, needed), Extent(needed, width), how)
                            .permute({0, 2, 3, 1})

@@ -29,7 +29,7 @@ ConfusionMatrix::ConfusionMatrix(std::int64_t classes, std::int64_t ignored) : i
 void ConfusionMatrix::add(const Array& prediction, const Array& target) {
   const Array predicted = on_host(prediction, "the prediction"), wanted = on_host(target, "the target");
   TANDEM_CHECK(predicted.shape() == wanted.shape(), "ConfusionMatrix: predictions ", predicted.shape(), " and targets ",
-               wanted.shape(), " must be of one shape");
+               wanted.shape(), " must have the same shape");
   const std::int64_t n = classes();
   const auto *from = wanted.data<std::int64_t>(), *to = predicted.data<std::int64_t>();
   std::vector<std::int64_t> counted(static_cast<std::size_t>(n * n), 0);

@@ -1,4 +1,4 @@
-// ConfusionMatrix: how often each class was predicted for each true class, and the metrics that follow.
+// ConfusionMatrix counts how often each class was predicted for each true class, and derives metrics.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -8,40 +8,40 @@
 
 namespace tandem::data {
 
-// Counts pixels (or samples) by their true class and their predicted class. Counts are integers. Summed over batches
-// and, by an all-reduce of counts(), over ranks, they are the same as in one process with all of the data. Only one
-// thread may use the object at a time.
+// Counts pixels (or samples) by true class and predicted class. Counts are integers. Summed over batches, and over
+// ranks with an all-reduce of counts(), they are the same as in one process with all the data. Not thread-safe.
 class ConfusionMatrix {
  public:
-  // A pixel whose target is `ignored` is not counted.
+  // Pixels whose target is `ignored` are not counted.
   explicit ConfusionMatrix(std::int64_t classes, std::int64_t ignored = 255);
 
-  // Counts predicted classes and true classes, in arrays of one shape, i64 or u8, on any device. Error when a
-  // prediction is no class, or when a target is neither a class nor `ignored`. Then nothing is counted.
+  // Counts predicted and true classes, in arrays of the same shape, i64 or u8, on any device. Throws an Error and
+  // counts nothing if a prediction is not a class, or if a target is neither a class nor `ignored`.
   void add(const Array& prediction, const Array& target);
 
-  // (classes, classes) i64 on the CPU. The row is the true class, the column the predicted class. The counts may be
-  // summed over ranks in place.
+  // (classes, classes) i64 on the CPU. The row is the true class, the column the predicted class. A program may sum the
+  // counts over ranks in place.
   Array& counts() { return counts_; }
   const Array& counts() const { return counts_; }
   std::int64_t classes() const { return counts_.dim(0); }
   void reset() { counts_.fill(0); }
 
-  // The share of the counted pixels whose class was predicted. NaN when no pixel was counted.
+  // The fraction of counted pixels whose class was predicted. NaN if no pixel was counted.
   double pixel_accuracy() const;
-  // For each class the intersection of its true and its predicted pixels, divided by their union. NaN for a class that
+  // For each class, the intersection of its true and predicted pixels, divided by their union. NaN for a class that
   // occurs in neither.
   std::vector<double> class_iou() const;
-  // For each class the share of its true pixels that were predicted as it. NaN for a class that does not occur.
+  // For each class, the fraction of its true pixels that were predicted as this class. NaN for a class that does not
+  // occur.
   std::vector<double> class_accuracy() const;
   // counts() by column: for each predicted class, the counts of the true classes.
   std::vector<std::vector<double>> columns() const;
-  // The mean of class_iou() over the classes that are not NaN; NaN when all are. torchvision's reference counts the NaN
-  // too: its mean is NaN when a class does not occur, and equal to this mean when every class occurs.
+  // The mean of class_iou() over the classes that are not NaN; NaN if all are. torchvision's reference includes the
+  // NaNs: its mean is NaN if a class does not occur, and otherwise equals this mean.
   double mean_iou() const;
 
-  // A table for people: for each class its name, IoU, accuracy, share of the counted pixels, and the class that its
-  // pixels were most often taken for. Classes that occur neither in targets nor in predictions are left out.
+  // A printable table: for each class its name, IoU, accuracy, share of the counted pixels, and the class with which
+  // its pixels were most often confused. Classes that occur neither in targets nor in predictions are omitted.
   std::string table(const std::vector<std::string>& names) const;
 
  private:

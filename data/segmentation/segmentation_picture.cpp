@@ -35,10 +35,10 @@ void check_picture(const char* function, const Array& picture) {
                picture.defined() ? picture.dtype() : DType::u8);
 }
 
-// The pixels of a picture, (H, W, 3) u8 on the CPU and row by row.
+// The pixels of an image, (H, W, 3) u8 on the CPU in row-major order.
 Array pixels_of(const Array& picture) { return picture.to(Device{}).permute({1, 2, 0}).contiguous(); }
 
-// The labels of a mask as (H, W) u8 on the CPU and row by row.
+// The labels of a mask, (H, W) u8 on the CPU in row-major order.
 Array labels_of(const Array& mask) {
   TANDEM_CHECK(mask.defined() && mask.ndim() == 2 && (mask.dtype() == DType::u8 || mask.dtype() == DType::i64),
                "a mask must be (H, W) u8 or i64, got ", mask.defined() ? mask.shape() : Shape{}, ' ', mask.dtype());
@@ -53,7 +53,7 @@ Array labels_of(const Array& mask) {
   return bytes;
 }
 
-// Copies pixels (h, w, 3) into larger ones, at the top and `left` pixels from the left.
+// Copies pixels (h, w, 3) into a larger array, at the top and `left` pixels from the left.
 void paste(const Array& pixels, const Array& into, std::int64_t left) {
   for (std::int64_t y = 0; y < pixels.dim(0); ++y)
     std::copy_n(pixels.data<std::uint8_t>() + y * pixels.dim(1) * 3, pixels.dim(1) * 3,
@@ -66,9 +66,9 @@ void fill(const Array& pixels, const ImageWindow& window, const Colour& colour) 
       std::ranges::copy(colour, pixels.data<std::uint8_t>() + (y * pixels.dim(1) + x) * 3);
 }
 
-constexpr std::int64_t text_height = 12;  // of stb_easy_font's lines
+constexpr std::int64_t text_height = 12;  // height of a line in stb_easy_font
 
-// stb_easy_font knows ASCII alone.
+// stb_easy_font supports only ASCII.
 std::string printable(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
@@ -77,13 +77,13 @@ std::string printable(std::string text) {
 
 std::int64_t text_width(const std::string& text) { return stb_easy_font_width(printable(text).data()); }
 
-// The rectangles that make up a line of text.
+// The rectangles that draw a line of text.
 std::vector<ImageWindow> letters(const std::string& text) {
   struct Corner {
     float x, y, z;
     unsigned char colour[4];
   };
-  constexpr std::size_t most = 64;  // rectangles of a letter; a letter of the font has at most 20
+  constexpr std::size_t most = 64;  // rectangles per letter; a letter of the font has at most 20
   std::vector<Corner> corners(4 * most * (text.size() + 1));
   const int count = stb_easy_font_print(0, 0, printable(text).data(), nullptr, corners.data(),
                                         static_cast<int>(corners.size() * sizeof(Corner)));
@@ -96,8 +96,8 @@ std::vector<ImageWindow> letters(const std::string& text) {
   return parts;
 }
 
-// Makes a picture (3, H, W) u8 for a mask. Calls write(pixel, label, number) for each pixel: `pixel` points to its
-// three bytes in the result, and `number` counts the pixels row by row.
+// Makes an image (3, H, W) u8 for a mask. Calls write(pixel, label, number) for each pixel: `pixel` points to its three
+// bytes in the result, and `number` counts the pixels in row-major order.
 template <class Write>
 Array painted(const Array& mask, Write&& write) {
   const Array labels = labels_of(mask);
@@ -140,7 +140,7 @@ Array overlay(const Array& picture, const Array& mask, double opacity) {
 Array outlined(const Array& picture, const Array& mask) {
   check_picture("outlined", picture);
   TANDEM_CHECK(mask.defined() && mask.ndim() == 2 && mask.dim(0) == picture.dim(1) && mask.dim(1) == picture.dim(2),
-               "outlined: expected a picture and a mask of one size, got ", picture.shape(), " and ",
+               "outlined: expected a picture and a mask of the same size, got ", picture.shape(), " and ",
                mask.defined() ? mask.shape() : Shape{});
   const Array all = labels_of(mask), source = pixels_of(picture);
   const auto* labels = all.data<std::uint8_t>();
@@ -169,7 +169,7 @@ Array with_legend(const Array& picture, const Array& mask, const std::vector<std
     if (counts[label] > 0) found.push_back(label);
   std::ranges::stable_sort(found, std::greater(), [&](std::size_t label) { return counts[label]; });
 
-  // A line is as high as a twentieth of the picture, but letters have at least twice the pixels of their font.
+  // A line is a twentieth of the image high, but each pixel of the font takes at least 2 x 2 pixels.
   const std::int64_t scale = std::max<std::int64_t>(2, picture.dim(1) / (20 * text_height));
   const std::int64_t line = scale * text_height, margin = 2 * scale;
   std::vector<std::string> texts;
@@ -199,7 +199,7 @@ Array with_legend(const Array& picture, const Array& mask, const std::vector<std
 }
 
 Array side_by_side(const std::vector<Array>& pictures) {
-  TANDEM_CHECK(!pictures.empty(), "side_by_side: expected one picture or more, got none");
+  TANDEM_CHECK(!pictures.empty(), "side_by_side: expected at least one picture, got none");
   constexpr std::int64_t gap = 4;
   std::int64_t width = -gap, height = 0;
   for (const Array& picture : pictures) {

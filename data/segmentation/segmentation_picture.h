@@ -1,4 +1,4 @@
-// Pictures that show masks to people.
+// Images that display masks.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -10,26 +10,26 @@
 
 namespace tandem::data {
 
-// The colours of the labels in PASCAL VOC. The bits of a label, three by three from the lowest on, are the bits of red,
-// green and blue from the highest on. Label 0 is black, label 255 nearly white.
+// The label colours of PASCAL VOC. Each group of three bits of a label, from the lowest on, gives one bit each of red,
+// green and blue, from the highest on. Label 0 is black, label 255 nearly white.
 const std::array<Colour, 256>& voc_colours();
 
-// A mask (H, W) in VOC's colours: u8, or i64 of 0 to 255 -> (3, H, W) u8.
+// A mask (H, W) in VOC's colours: u8, or i64 with 0 to 255 -> (3, H, W) u8.
 Array coloured(const Array& mask);
-// The picture (3, H, W) u8 with the colours of the mask (H, W) over it. With an opacity of 1 the colours hide the
-// picture. The background, label 0, is left as it is.
+// Draws the colours of the mask (H, W) over the image (3, H, W) u8. With an opacity of 1 the colours hide the image.
+// The background, label 0, stays unchanged.
 Array overlay(const Array& picture, const Array& mask, double opacity = 0.5);
-// The picture (3, H, W) u8 with a line in its colour along the inside of each region of the mask (H, W) but the
-// background. The line is a pixel wide, and wider in pictures whose short side has more than 500 pixels.
+// Draws a line in its colour along the inside of each region of the mask (H, W), except the background, on the image
+// (3, H, W) u8. The line is one pixel wide, or wider in images whose short side has more than 500 pixels.
 Array outlined(const Array& picture, const Array& mask);
-// The picture (3, H, W) u8, and below it a line for each label of the mask but the background, the largest first: its
-// colour, its name, and its share of the pixels. A label without a name is called by its number. The result is wider
-// than the picture where the lines are.
+// The image (3, H, W) u8 with a legend below it. The legend has a line for each label of the mask except the
+// background, the largest first: its colour, name and share of the pixels. A label without a name shows its number. The
+// result is wider than the image if the lines are.
 Array with_legend(const Array& picture, const Array& mask, const std::vector<std::string>& names);
-// Pictures (3, H, W) u8 beside each other, with a white gap between two, and white below those that are less high.
+// Images (3, H, W) u8 side by side, with a white gap between neighbours, and white below the shorter ones.
 Array side_by_side(const std::vector<Array>& pictures);
-// Turns a picture (3, H, W) f32 that PreparedSegmentation has normalised with this mean and deviation back into (3, H,
-// W) u8.
+// Turns an image (3, H, W) f32 that PreparedSegmentation normalised with this mean and deviation back into (3, H, W)
+// u8.
 Array denormalized(const Array& image, const std::array<float, 3>& mean = {0.485f, 0.456f, 0.406f},
                    const std::array<float, 3>& std = {0.229f, 0.224f, 0.225f});
 

@@ -11,16 +11,16 @@ namespace tandem::data {
 
 namespace {
 
-// The positions in the resized picture for the outputs begin .. begin + count - 1 of an axis. Outputs beyond `size` are
-// padding, which comes at the end, and have no position.
+// The positions in the resized image for the outputs begin .. begin + count - 1 of an axis. Outputs beyond `size` are
+// padding at the end and have no position.
 std::vector<std::int64_t> positions(std::int64_t begin, std::int64_t count, std::int64_t size, bool mirrored) {
   std::vector<std::int64_t> result;
   for (std::int64_t i = begin; i < std::min(begin + count, size); ++i) result.push_back(mirrored ? size - 1 - i : i);
   return result;
 }
 
-// The smallest of the sizes 1, 2, 4 and 8 eighths that is not below the size of the resized picture. The sizes between
-// these are slower to decode than the whole picture.
+// The smallest of the sizes 1, 2, 4 and 8 eighths that is not smaller than the resized image. Decoding at sizes between
+// these is slower than decoding the whole image.
 int eighths_for(const ImageFile& image, const SegmentationGeometry& geometry) {
   for (const int eighths : {1, 2, 4})
     if (geometry.resized_height * 8 <= image.height() * eighths &&
@@ -43,7 +43,7 @@ void check(const SegmentationGeometry& geometry) {
 SegmentationTransform SegmentationTransform::train(std::int64_t base, std::int64_t crop, double min_scale,
                                                    double max_scale) {
   const double shortest = static_cast<double>(base) * min_scale, longest = static_cast<double>(base) * max_scale;
-  constexpr double most = 1 << 14;  // a square of this side is the largest picture that draw() allows
+  constexpr double most = 1 << 14;  // a square with this side is the largest image that draw() allows
   TANDEM_CHECK(1 <= shortest && shortest <= longest && longest <= most, "random resizing of a base of ", base,
                " from min_scale ", min_scale, " to max_scale ", max_scale, " gives short sides of ", shortest, " to ",
                longest, " pixels: expected 1 to ", most);
@@ -74,7 +74,7 @@ SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64
     shorter = std::max<std::int64_t>(1, max_long * shorter / longer);
     longer = max_long;
   }
-  // The largest resized picture, in pixels: 3 GB in f32.
+  // The largest resized image in pixels, which takes 3 GB in f32.
   constexpr std::int64_t most = std::int64_t{1} << 28;
   TANDEM_CHECK(longer <= most / shorter, "a picture of ", width, " x ", height,
                " pixels is too long and narrow to be resized to a short side of ", shorter);
@@ -87,7 +87,7 @@ SegmentationGeometry SegmentationTransform::draw(std::int64_t height, std::int64
   const auto offset = [&](std::int64_t size) {
     const std::int64_t room = std::max<std::int64_t>(0, size - crop);
     if (random) return random_numbers.below(room + 1);
-    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));  // Python's round() does the same
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));  // the same as Python's round()
   };
   const std::int64_t top = offset(geometry.resized_height), left = offset(geometry.resized_width);
   geometry.window = {top, left, crop, crop};
@@ -101,7 +101,7 @@ PreparedSegmentation::PreparedSegmentation(const SegmentationFiles& files, const
                "pictures can't be resized to ", transform.min_short, " to ", transform.max_short,
                " pixels with a crop of ", transform.crop);
   TANDEM_CHECK(!transform.keeps_masks || (transform.crop == 0 && !transform.random),
-               "masks can't be kept as they are where pictures are cropped or flipped");
+               "keeps_masks can't be combined with cropping or flipping");
   fill(table_, transform);
 }
 
@@ -221,7 +221,7 @@ Batch PreparedSegmentation::get(std::span<const std::int64_t> indices) const {
 }
 
 Array PreparedSegmentation::prepare(const ImageFile& image, const SegmentationTransform& transform) {
-  TANDEM_CHECK(!transform.random, "PreparedSegmentation::prepare: a random transform needs a sample's number");
+  TANDEM_CHECK(!transform.random, "PreparedSegmentation::prepare: the transform must not be random");
   Table table;
   fill(table, transform);
   SampleRandom unused(0, 0, 0);

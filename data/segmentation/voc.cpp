@@ -22,10 +22,10 @@ struct Release {
   const char* year;
   const char* path;  // the path of the archive on the site
   const char* md5;
-  const char* base;  // the folder that the archive unpacks into
+  const char* base;  // the folder that the archive creates
 };
 
-// The releases, the newest last.
+// The releases, newest last.
 constexpr std::array releases{
     Release{"2007", "voc2007/VOCtrainval_06-Nov-2007.tar", "c52e279531787c972589f7e41ab4ae64", "VOCdevkit/VOC2007"},
     Release{"2007-test", "voc2007/VOCtest_06-Nov-2007.tar", "b6e924de25625d8de591ea690078ad9f", "VOCdevkit/VOC2007"},
@@ -58,17 +58,17 @@ bool is_there(const fs::path& path) {
 }
 
 struct ListedPair {
-  std::size_t line;  // of the list, from 1
+  std::size_t line;  // line number in the list, from 1
   SegmentationPair pair;
 };
 
-// The file at a path in a list. It lies below the folder of the year, also when it begins with a slash.
+// Resolves a path in a list. The file is below the folder of the year, even if the path begins with a slash.
 fs::path listed_file(const fs::path& folder, const fs::path& path) {
   const fs::path below = folder / path.relative_path();
   return path.is_absolute() && !is_there(below) && is_there(path) ? path : below;
 }
 
-// Reads a list. Each line has a name, or the paths of a picture and its mask. Empty lines and comments are left out.
+// Reads a list. Each line has a name, or the paths of an image and its mask. Empty lines and comments are ignored.
 std::vector<ListedPair> read_list(const fs::path& folder, const std::string& image_set) {
   const fs::path path = list_of(folder, image_set);
   std::ifstream file(path, std::ios::binary);
@@ -108,7 +108,7 @@ std::vector<ListedPair> read_list(const fs::path& folder, const std::string& ima
   return pairs;
 }
 
-// The names of the lists in a folder, for the text of an error.
+// The names of the lists in a folder, for an error message.
 std::string lists_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -138,7 +138,7 @@ std::vector<SegmentationPair> find_pairs(const fs::path& root, const std::string
     pairs.push_back(std::move(pair));
   }
   TANDEM_CHECK(!pairs.empty(), "PASCAL VOC ", release.year, ": the list ", list.string(),
-               " is empty; expected a name in each line");
+               " is empty; expected one name per line");
   return pairs;
 }
 
@@ -184,8 +184,8 @@ void check_voc_root(const fs::path& root, const std::string& year) {
     if (!is_year && !is_devkit) continue;
     const fs::path devkit = is_year ? path.parent_path() : path;
     TANDEM_CHECK(devkit.filename() == "VOCdevkit", "PASCAL VOC ", year, ": ", root.string(),
-                 " holds the data set in another layout: expected it in ", base.string(),
-                 " below the folder that is given; move or link it there");
+                 " has the data set in another layout: expected it in ", base.string(),
+                 " below the given folder; move or link it there");
     fs::path right = devkit.parent_path();
     if (right.filename() == "TrainVal") right = right.parent_path();
     detail::fail("PASCAL VOC ", year, ": ", root.string(), " is in the data set: give the folder that ",
@@ -223,7 +223,7 @@ void download_voc(const fs::path& root, const std::string& year, const std::stri
            {.max_bytes = std::int64_t{8} << 30, .report = source.report});
   if (source.report) source.report("unpacking " + archive.string());
   extract_archive(archive, root, is_done);
-  TANDEM_CHECK(is_complete(folder, set), "PASCAL VOC: ", archive.string(), " does not hold ",
+  TANDEM_CHECK(is_complete(folder, set), "PASCAL VOC: ", archive.string(), " does not contain ",
                list_of(folder, set).string(), " with every picture and mask that it names");
 }
 

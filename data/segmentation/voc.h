@@ -1,4 +1,4 @@
-// VocSegmentation: the pictures and masks of the PASCAL VOC challenges. http://host.robots.ox.ac.uk/pascal/VOC/
+// VocSegmentation: the images and masks of the PASCAL VOC challenges. http://host.robots.ox.ac.uk/pascal/VOC/
 #pragma once
 
 #include <tandem/data/segmentation/segmentation.h>
@@ -10,22 +10,21 @@
 
 namespace tandem::data {
 
-// The dataset in the layout of the official archives and of torchvision. Below `root` lies the folder VOCdevkit/VOC2012
-// (for 2011: TrainVal/VOCdevkit/VOC2011). It holds ImageSets/Segmentation/train.txt, JPEGImages/NAME.jpg and
+// The dataset in the layout of the official archives and of torchvision. The folder VOCdevkit/VOC2012 (for 2011:
+// TrainVal/VOCdevkit/VOC2011) lies below `root`. It holds ImageSets/Segmentation/train.txt, JPEGImages/NAME.jpg and
 // SegmentationClass/NAME.png.
 class VocSegmentation : public SegmentationFiles {
  public:
   // `year` is "2007" to "2012". `image_set` is "train", "val" or "trainval", and for 2007 also "test". The year
-  // "2007-test" stands for the image set "test" of 2007, and then `image_set` is ignored. A list
-  // ImageSets/Segmentation/NAME.txt of the user's own is the image set NAME. Each of its lines has a name, or the paths
-  // of a picture and its mask below VOC2012 ("/JPEGImages/a.jpg /SegmentationClassAug/a.png"); "#" begins a comment.
-  // The text is UTF-8, with or without a byte order mark. Error when the year is unknown, when a folder or list is
-  // missing (the Error says what was looked for, and how to get it), when the list is empty, or when a name in it has
-  // no picture or no mask.
+  // "2007-test" means the image set "test" of 2007, and `image_set` is then ignored. A user's own list
+  // ImageSets/Segmentation/NAME.txt is the image set NAME. Each line of a list has a name, or the paths of an image and
+  // its mask below VOC2012 ("/JPEGImages/a.jpg /SegmentationClassAug/a.png"); "#" begins a comment. The text is UTF-8,
+  // with or without a byte order mark. Throws an Error if the year is unknown, if a folder or list is missing (the
+  // Error says what is missing and how to get it), if the list is empty, or if a name in it has no image or no mask.
   VocSegmentation(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", Damaged damaged = Damaged::error);
 
-  // The possible values of `year`, the newest last.
+  // The possible values of `year`, newest last.
   static const std::vector<std::string>& years();
   // The names of the 21 classes: background, aeroplane, ..., tvmonitor.
   static const std::vector<std::string>& class_names();
@@ -34,18 +33,19 @@ class VocSegmentation : public SegmentationFiles {
 struct VocSource {
   // Mirrors of http://host.robots.ox.ac.uk/pascal/VOC/, tried in order. Empty: the official site.
   std::vector<std::string> mirrors = {};
-  std::string md5 = {};                                 // the MD5 of the archive; empty: that of the official one
+  std::string md5 = {};                                 // MD5 of the archive; empty: MD5 of the official archive
   std::function<void(const std::string&)> report = {};  // gets progress lines; may be empty
 };
 
-// Error when `root` is VOCdevkit or a folder in it, by name or by what it holds: the Error names the folder to give.
+// Throws an Error if `root` is VOCdevkit or a folder in it, judged by name or content. The Error names the correct
+// folder.
 void check_voc_root(const std::filesystem::path& root, const std::string& year = "2012");
 
-// Makes sure that `root` holds every picture and mask of the list. If not, downloads the official archive of the year
-// (2012: 2 GB) into `root` and unpacks it. A download that an earlier call began is resumed. The archive stays there. A
-// folder of the year without its archive is left as it is; VocSegmentation then says what it lacks. Of several
-// processes on one host, one calls this function first. Error as of check_voc_root(), so that a folder that is one too
-// deep begins no download; DownloadError when the archive can't be had.
+// Ensures that `root` holds every image and mask of the list. If not, downloads the official archive of the year (2012:
+// 2 GB) into `root` and unpacks it. A download that an earlier call started is resumed. The archive is kept. If there
+// is a folder of the year but no archive, nothing is downloaded, and VocSegmentation then reports what is missing. If
+// several processes run on one host, one of them should call this function first. Throws check_voc_root()'s Error
+// before any download, and a DownloadError if the archive can't be downloaded.
 void download_voc(const std::filesystem::path& root, const std::string& year = "2012",
                   const std::string& image_set = "train", const VocSource& source = {});
 

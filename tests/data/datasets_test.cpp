@@ -142,7 +142,7 @@ TEST(RandomSplit, IsPyTorchs) {
   EXPECT_EQ(random_split(ten, {3, 7}, generator).at(0).indices(), parts.at(0).indices());
   generator.manual_seed(3);
   EXPECT_EQ(random_split(eleven, {0.3, 0.3, 0.4}, generator).at(2).indices(), fractions.at(2).indices());
-  EXPECT_ERROR(random_split(ten, Indices{3, 8}), "the parts have 11 samples, the data set has 10");
+  EXPECT_ERROR(random_split(ten, Indices{3, 8}), "the parts have 11 samples, but the data set has 10");
   EXPECT_ERROR(random_split(ten, std::vector<double>{0.5, 0.4}), "must add up to 1");
 }
 
@@ -155,7 +155,7 @@ TEST(ConcatDataset, IsOneAfterTheOther) {
   EXPECT_EQ(batch.targets.to_vector<std::int64_t>(), (Indices{1, 0, 0, 2}));
   EXPECT_EQ(both.get({}).inputs.shape(), (Shape{0, 2}));
   const ArrayDataset wide(counting({1, 3}));
-  EXPECT_ERROR(ConcatDataset({&b, &wide}).get(Indices{0, 2}), "gives samples of (2, 2) f32");
+  EXPECT_ERROR(ConcatDataset({&b, &wide}).get(Indices{0, 2}), "returns samples of (2, 2) f32");
   EXPECT_ERROR(ConcatDataset({}), "at least one");
 }
 

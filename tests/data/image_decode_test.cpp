@@ -152,7 +152,7 @@ TEST(MaskFile, SaysWhatIsWrong) {
   damaged[png.size() - 30] ^= 1;
   write_bytes(folder / "damaged.png", damaged);
   EXPECT_ERROR(MaskFile(folder / "damaged.png").read(), "damaged.png cannot be decoded: ");
-  EXPECT_ERROR(MaskFile(files / "picture.png"), "picture.png is a PNG of colour type 2", "expected one with a palette");
+  EXPECT_ERROR(MaskFile(files / "picture.png"), "picture.png is a PNG of colour type 2", "expected a palette");
   EXPECT_ERROR(MaskFile(files / "grey.jpg"), "grey.jpg cannot be decoded: it is not a PNG");
   EXPECT_ERROR(MaskFile(folder / "missing.png"), "missing.png", "No such file");
 }
@@ -258,7 +258,7 @@ TEST(SideBySide, FillsUpWithWhite) {
   const Array red = drawn.select(0, 0).contiguous();
   EXPECT_EQ(red.to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{1, 255, 255, 255, 255, 4, 255, 255, 255, 255, 255, 5}));
-  EXPECT_ERROR(side_by_side({}), "one picture or more");
+  EXPECT_ERROR(side_by_side({}), "at least one picture");
 }
 
 }  // namespace

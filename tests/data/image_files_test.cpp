@@ -151,8 +151,9 @@ TEST(ReadImage, CountsTheScansOfProgressiveJpegs) {
     };
     EXPECT_EQ(read_image(write(64, 64, 500)).shape(), (Shape{3, 64, 64}));
     EXPECT_EQ(read_image(write(1024, 1024, 10)).shape(), (Shape{3, 1024, 1024}));
-    EXPECT_ERROR(read_image(write(64, 64, 501)), "scans.jpg", "it has 501 scans of 64 x 64 pixels, at most 500");
-    EXPECT_ERROR(read_image(write(16384, 4096, 65)), "it has 65 scans of 16384 x 4096 pixels, at most 64");
+    EXPECT_ERROR(read_image(write(64, 64, 501)), "scans.jpg",
+                 "it has 501 scans of 64 x 64 pixels, expected at most 500");
+    EXPECT_ERROR(read_image(write(16384, 4096, 65)), "it has 65 scans of 16384 x 4096 pixels, expected at most 64");
   }
 }
 
@@ -349,13 +350,13 @@ TEST(Archive, HasLimits) {
   };
   extract("x.tar.gz", {3, 2'000'000});
   EXPECT_ERROR(extract("x.tar.gz", {2, 2'000'000}), "x.tar.gz holds more than 2 files and folders");
-  EXPECT_ERROR(extract("x.tar.gz", {3, 1'999'999}), "x.tar.gz holds more than", "1000000, 999999 were left");
+  EXPECT_ERROR(extract("x.tar.gz", {3, 1'999'999}), "x.tar.gz exceeds the limit", "1000000 bytes, and 999999 are left");
   EXPECT_EQ(names_in(folder / "out"), (Names{"a", "x.tar.gz.unpacking"}));
   // A hole of a TiB costs nothing, and counts all the same.
   write_bytes(folder / "in/hole", "x");
   fs::resize_file(folder / "in/hole", std::uintmax_t{1} << 40);
   make_archive(folder, "hole.tar", "-S", "hole");
-  EXPECT_ERROR(extract("hole.tar", {}), "hole.tar holds more than", "1099511627776");
+  EXPECT_ERROR(extract("hole.tar", {}), "hole.tar exceeds the limit", "1099511627776");
   // Smaller, it has its size, the hole at its end included.
   fs::resize_file(folder / "in/hole", 5'000'000);
   make_archive(folder, "hole.tar", "-S", "hole");

@@ -327,7 +327,7 @@ TEST(SegmentationTransform, KeepsMasksAsTheyAre) {
   expect_same(MaskFile(files.pair(0).mask).read().to(DType::i64), kept.target, "mask");
   EXPECT_NE(resized.target.shape(), kept.target.shape());
   transform.crop = 8;
-  EXPECT_ERROR(PreparedSegmentation(files, transform), "can't be kept as they are where pictures are cropped");
+  EXPECT_ERROR(PreparedSegmentation(files, transform), "keeps_masks can't be combined with cropping");
 }
 
 // The classes of the resized logits, without these logits as a whole.
@@ -390,7 +390,7 @@ TEST(SegmentationTransform, SaysWhatIsWrong) {
   EXPECT_ERROR(prepared.sample(0, {40, 60, false, {40, 0, 8, 8}}), "a window of 8 x 8 at 0, 40");
   EXPECT_ERROR(prepared.sample(1), "sample 1 was requested, there are 1");
   EXPECT_ERROR(PreparedSegmentation::prepare(ImageFile(blocks / "image.png"), SegmentationTransform::train(40, 8)),
-               "random transform");
+               "must not be random");
   EXPECT_ERROR(SegmentationFiles({}, 21), "at least one pair");
 
   const SegmentationFiles mixed = one_pair(blocks / "image.png", here / "image_files/mask.png");
@@ -444,7 +444,7 @@ TEST(ConfusionMatrix, LeavesOutAbsentClasses) {
   const Array before = matrix.counts().clone();
   EXPECT_ERROR(matrix.add(labels({0, 1}), labels({1, 4})), "a target is 4, expected 0 to 3 or 255");
   EXPECT_ERROR(matrix.add(labels({0, 5}), labels({1, 1})), "a prediction is 5, expected 0 to 3");
-  EXPECT_ERROR(matrix.add(labels({0}), labels({1, 1})), "must be of one shape");
+  EXPECT_ERROR(matrix.add(labels({0}), labels({1, 1})), "must have the same shape");
   EXPECT_ERROR(matrix.add(Array::empty({1}), labels({1})), "must be classes as i64 or u8, got f32");
   expect_same(before, matrix.counts(), "counts after errors");
   matrix.reset();

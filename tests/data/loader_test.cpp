@@ -301,7 +301,7 @@ TEST(Loader, StuckDatasetIsAnErrorAfterTheTimeout) {
   SequentialSampler sampler(8);
   Loader loader(stuck, sampler, {.batch_size = 2, .workers = 2, .timeout = std::chrono::seconds(1)});
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_ERROR(labels_of_epoch(loader), "batch 2 has not arrived for 1 s");
+  EXPECT_ERROR(labels_of_epoch(loader), "batch 2 did not arrive within 1 s");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
@@ -332,7 +332,7 @@ TEST(Loader, AWorkerThatWasLeftBehindDoesNotCallTheDatasetAgain) {
   const FailsLate dataset(4);
   {
     Loader loader(dataset, {.batch_size = 2, .workers = 1, .timeout = std::chrono::seconds(1)});
-    EXPECT_ERROR(labels_of_epoch(loader), "batch 0 has not arrived for 1 s");
+    EXPECT_ERROR(labels_of_epoch(loader), "batch 0 did not arrive within 1 s");
   }
   ASSERT_EQ(dataset.calls, 1);
   // From here on the dataset could be gone, but for this one call that returns.
@@ -356,8 +356,8 @@ TEST(Loader, RejectsNonsense) {
   EXPECT_ERROR(Loader(numbers, {.batch_size = 0, .shuffle = true}), "batch_size must be at least 1, got 0");
   Loader loader(numbers, {});
   EXPECT_ERROR(loader.epoch(-1), "epochs are counted from 0, got -1");
-  EXPECT_ERROR(Loader(numbers, sampler, {.shuffle = true}), "leave shard, shuffle and seed to it");
-  EXPECT_ERROR(Loader(numbers, sampler, {.shard = {1, 2}}), "leave shard, shuffle and seed to it");
+  EXPECT_ERROR(Loader(numbers, sampler, {.shuffle = true}), "so don't set shard, shuffle or seed");
+  EXPECT_ERROR(Loader(numbers, sampler, {.shard = {1, 2}}), "so don't set shard, shuffle or seed");
 }
 
 TEST(Loader, EmptyDataset) {

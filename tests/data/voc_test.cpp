@@ -197,7 +197,7 @@ TEST(Voc, LeavesOutWhatIsDamaged) {
   EXPECT_NE(data.skipped()[0].reason.find("scene_b.jpg cannot be decoded"), std::string::npos);
   EXPECT_TRUE(VocSegmentation(sample, "2012", "trainval", Damaged::skip).skipped().empty());
   for (const char* name : {"scene_a", "scene_c"}) write_bytes(copy.mask(name), "nothing");
-  EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip), "every one of 3 samples is damaged");
+  EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip), "all 3 samples are damaged");
 }
 
 // The check of the samples continues with the threads that exist.
