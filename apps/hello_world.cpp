@@ -9,8 +9,8 @@ int main(int argc, char** argv) {
   return tandem::distributed::run_program(argc, argv, {"hello_world", usage}, [] {
     const std::vector<std::string> names{"Barry", "Alice", "Barbara", "Tom"};
     const auto rank = static_cast<std::size_t>(tandem::distributed::read_environment().rank);
-    TANDEM_CHECK(rank < names.size(), "has only ", names.size(), " names, none for rank ", rank, ": start at most ",
-                 names.size(), " processes");
+    TANDEM_CHECK(rank < names.size(), "there are only ", names.size(), " names, and none for rank ", rank,
+                 ": start at most ", names.size(), " processes");
     std::cout << "Hello " << names[rank] << "\n";
   });
 }

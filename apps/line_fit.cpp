@@ -12,11 +12,10 @@ using namespace tandem::distributed;
 void write_points(const std::string& path) {
   std::ofstream file(path);
   for (int i = 0; i < 64; ++i) file << i / 64.0 << ' ' << 3 * (i / 64.0) - 1 << '\n';
-  TANDEM_CHECK(file.flush(), "could not write ", path,
-               ": its folder must exist, and you must be allowed to write there");
+  TANDEM_CHECK(file.flush(), "could not write ", path, ": its folder must exist and be writable");
 }
 
-// The points of one rank: those whose number modulo `world` is `rank`. Returns x and y, each (N, 1).
+// The points of one rank: those whose index modulo `world` is `rank`. Returns x and y, each (N, 1).
 std::pair<Array, Array> read_points(const std::string& path, int rank, int world) {
   std::vector<float> xs, ys;
   std::ifstream file(path);
@@ -24,7 +23,7 @@ std::pair<Array, Array> read_points(const std::string& path, int rank, int world
   for (int i = 0; std::getline(file, line); ++i) {
     std::istringstream numbers(line);
     float x = 0, y = 0;
-    TANDEM_CHECK(numbers >> x >> y, path, ", line ", i + 1, ": two numbers are expected, x and y, got '", line, "'");
+    TANDEM_CHECK(numbers >> x >> y, path, ", line ", i + 1, ": expected two numbers, x and y, got '", line, "'");
     if (i % world != rank) continue;
     xs.push_back(x);
     ys.push_back(y);
@@ -46,7 +45,7 @@ int main(int argc, char** argv) {
     const auto group = init(options.init_options());
     const int rank = group->rank(), world = group->size();
 
-    // Rank 0 goes first, so that the other ranks find the file.
+    // Rank 0 goes first, so the other ranks find the file.
     run_first(*group, [&] {
       if (!std::filesystem::exists(path)) write_points(path);
     });
@@ -65,7 +64,7 @@ int main(int argc, char** argv) {
       optimizer.zero_grad();
     }
 
-    // Every second rank joins a subgroup. All ranks call subgroup(); a rank that is not in the subgroup gets null.
+    // Every second rank joins a subgroup. All ranks call subgroup(). A rank outside the subgroup gets null.
     std::vector<int> even;
     for (int r = 0; r < world; r += 2) even.push_back(r);
     if (const auto some = group->subgroup(even)) {

@@ -4,7 +4,7 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// The fraction of images, over all ranks, that the model recognises. Each rank reads its own share, `images`.
+// The fraction of images, over all ranks, that the model classifies correctly. Each rank reads its own share, `images`.
 double accuracy(nn::Module& model, ProcessGroup& group, data::Loader& images, Device device) {
   Tensor right = zeros({}, DType::i64, device);  // stays on the device, and is read once, after the last batch
   double all = 0;
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
       return std::pair{data::Mnist(folder, data::Split::train).to(options.device()),
                        data::Mnist(folder, data::Split::test).to(options.device())};
     });
-    check_same_samples(*group, "test images", tests);  // the Trainer checks those of the loader
+    check_same_samples(*group, "test images", tests);  // the Trainer checks the samples of its loader
     data::Loader loader(images, options.loader_options(*group));
     data::ExactSampler test_sampler(tests.size(), group->rank(), group->size());
     data::Loader test_loader(tests, test_sampler, {.batch_size = 500});

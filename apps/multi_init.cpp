@@ -9,8 +9,8 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// Eight points on a circle. The class of a point is the half in which it lies: above or below the x axis. Each rank has
-// points of its own.
+// Eight points on a circle. The class of a point is its half of the circle: above or below the x axis. Each rank has
+// different points.
 data::Batch points_of(int rank) {
   std::vector<float> points;
   std::vector<std::int64_t> sides;

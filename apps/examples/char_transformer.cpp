@@ -1,11 +1,11 @@
-// A character transformer in the manner of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask
-// Learners", 2019). It learns sonnets and then writes some lines.
+// A character transformer in the style of GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners",
+// 2019). It learns sonnets and then writes some lines.
 //
-//   char_transformer                       trains on sonnets.txt of this folder
+//   char_transformer                       trains on sonnets.txt in this folder
 //   char_transformer text FILE             trains on another text
-//   char_transformer file X.safetensors    prints losses for the weights and the batches of a file
+//   char_transformer file X.safetensors    prints losses for the weights and batches in a file
 //
-// The batches of the file are the array `tokens` (steps, N, length + 1).
+// The file stores the batches in the array `tokens` (steps, N, length + 1).
 #include <tandem/core/io/safetensors.h>
 #include <tandem/tandem.h>
 
@@ -22,7 +22,7 @@ struct Attention : nn::Module {
   nn::Linear& qkv = add("qkv", nn::Linear(width, 3 * width));
   nn::Linear& proj = add("proj", nn::Linear(width, width));
 
-  // (N, L, width) -> (N, L, width). Each place attends to itself and to the places before it.
+  // (N, L, width) -> (N, L, width). Each position attends to itself and to the positions before it.
   Tensor forward(const Tensor& x) override {
     const std::int64_t n = x.dim(0), length = x.dim(1);
     // (N, L, 3, heads, size) -> 3 x (N, heads, L, size)
@@ -69,7 +69,7 @@ struct Trainer {
   optim::AdamW optimizer;
   explicit Trainer(std::int64_t characters) : model(characters), optimizer(model.parameters(), {.lr = 3e-3}) {}
 
-  // Trains one step on tokens (N, L + 1), and returns the loss. Each of the first L tokens predicts the next one.
+  // Trains one step on tokens (N, L + 1) and returns the loss. Each of the first L tokens predicts the next one.
   double step(const Array& tokens) {
     const std::int64_t length = tokens.dim(1) - 1;
     const Tensor logits = model(tokens.slice(1, 0, length));
@@ -81,14 +81,14 @@ struct Trainer {
   }
 };
 
-// The characters that occur in a text, and the text as the numbers of its characters.
+// A text: the characters that occur in it, and the index of each of its characters.
 struct Text {
   std::string characters;
   std::vector<std::int64_t> tokens;
 
   explicit Text(const std::string& path) {
     std::ifstream file(path);
-    TANDEM_CHECK(file, "cannot read ", path, "; run this in the folder that it is in, or name another text");
+    TANDEM_CHECK(file, "cannot read ", path, "; run this program in the folder that contains it, or give another text");
     const std::string text((std::istreambuf_iterator<char>(file)), {});
     TANDEM_CHECK(text.size() > context + 1, path, " holds ", text.size(), " characters, expected more than ",
                  context + 1);
@@ -97,7 +97,7 @@ struct Text {
     characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
     for (const char c : text) tokens.push_back(static_cast<std::int64_t>(characters.find(c)));
   }
-  // Pieces (count, context + 1) of the text, from random places.
+  // Returns pieces (count, context + 1) of the text from random positions.
   Array pieces(std::int64_t count, Generator& generator) const {
     std::vector<std::int64_t> all;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -108,7 +108,7 @@ struct Text {
   }
 };
 
-// Continues `tokens` by `count` characters. Each is drawn with the probabilities that the model gives.
+// Continues `tokens` by `count` characters, each drawn with the model's probabilities.
 std::string write_on(CharTransformer& model, const Text& text, std::vector<std::int64_t> tokens, int count,
                      Generator& generator) {
   const NoGrad no_grad;

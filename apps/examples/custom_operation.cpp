@@ -1,6 +1,5 @@
-// An operation of the user's own, with its gradient: the Huber loss of a prediction, in one pass instead of several
-// element-wise operations. The program checks the gradient, and trains through the operation. docs/own_operation.md
-// explains it.
+// A custom operation with its gradient: the Huber loss of a prediction, in one pass instead of several element-wise
+// operations. The program checks the gradient and trains with the operation. docs/own_operation.md explains it.
 #include <tandem/tandem.h>
 
 #include <cmath>
@@ -8,9 +7,9 @@
 
 using namespace tandem;
 
-// The Huber loss (Huber, "Robust Estimation of a Location Parameter", 1964), as the mean over all elements. An element
-// is 0.5 e^2 where |e| < delta, and delta (|e| - 0.5 delta) elsewhere, with e = prediction - target. Both are f32 or
-// f64 and have one shape. The target gets no gradient.
+// The Huber loss (Huber, "Robust Estimation of a Location Parameter", 1964), averaged over all elements. With e =
+// prediction - target, an element is 0.5 e^2 if |e| < delta, and otherwise delta (|e| - 0.5 delta). Both are f32 or f64
+// and have the same shape. The target gets no gradient.
 template <class T>
 Tensor huber(const Tensor& prediction, const Array& target, double delta) {
   const Array p = prediction.value().contiguous(), t = target.contiguous();
@@ -37,7 +36,7 @@ Tensor huber(const Tensor& prediction, const Array& target, double delta = 1) {
   TANDEM_CHECK(prediction.shape() == target.shape() && prediction.dtype() == target.dtype(),
                "huber: the prediction is ", prediction.shape(), ' ', prediction.dtype(), ", the target ",
                target.shape(), ' ', target.dtype());
-  TANDEM_CHECK(prediction.device().is_cpu(), "huber: is written for the cpu, the prediction is on ",
+  TANDEM_CHECK(prediction.device().is_cpu(), "huber: runs only on the CPU, but the prediction is on ",
                prediction.device());
   if (prediction.dtype() == DType::f64) return huber<double>(prediction, target, delta);
   TANDEM_CHECK(prediction.dtype() == DType::f32, "huber: needs f32 or f64, got ", prediction.dtype());
@@ -51,7 +50,7 @@ int main(int argc, char** argv) {
     gradcheck([&](const std::vector<Tensor>& in) { return huber(in[0], targets); }, {Tensor(points, true)});
     std::cout << "the gradient agrees with finite differences\n";
 
-    // The program fits a line to points of which every tenth is far off. A squared loss would follow those points.
+    // The program fits a line to points of which every tenth is an outlier. A squared loss would follow the outliers.
     std::vector<float> xs, ys;
     for (int i = 0; i < 100; ++i) {
       xs.push_back(static_cast<float>(i) / 50 - 1);

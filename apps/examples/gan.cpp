@@ -1,10 +1,10 @@
-// A generative adversarial network (Goodfellow et al., arXiv:1406.2661): a generator learns to make points of a circle
-// out of noise, because a discriminator learns to tell its points from real ones. Two optimizers take turns.
+// A generative adversarial network (Goodfellow et al., arXiv:1406.2661). A generator learns to turn noise into points
+// on a circle, because a discriminator learns to distinguish its points from real ones. Two optimizers take turns.
 //
 //   gan                       trains on points of a circle
-//   gan file X.safetensors    prints both losses for the weights and the batches of a file
+//   gan file X.safetensors    prints both losses for the weights and batches in a file
 //
-// The batches of the file are the arrays `real` (steps, N, 2) and `noise` (steps, N, 8).
+// The file stores the batches in the arrays `real` (steps, N, 2) and `noise` (steps, N, 8).
 #include <tandem/tandem.h>
 
 #include <cmath>
@@ -35,13 +35,14 @@ struct Trainer {
   Losses step(const Tensor& real, const Tensor& noise) {
     const Tensor is_real = ones({real.dim(0), 1}), is_fake = zeros({real.dim(0), 1});
     const Tensor fake = gan(noise);
-    // The discriminator learns from the points alone: detach() keeps its gradients from the generator.
+    // The discriminator learns from the points alone: detach() stops its gradients before the generator.
     const Tensor truth = binary_cross_entropy_with_logits(gan.discriminator(real), is_real) +
                          binary_cross_entropy_with_logits(gan.discriminator(fake.detach()), is_fake);
     discriminator.zero_grad();
     truth.backward();
     discriminator.step();
-    // The generator learns to be taken for real. The gradients that the discriminator gets here are forgotten.
+    // The generator learns to make the discriminator answer "real". The discriminator's gradients from this step are
+    // discarded.
     const Tensor success = binary_cross_entropy_with_logits(gan.discriminator(fake), is_real);
     generator.zero_grad();
     success.backward();

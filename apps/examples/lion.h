@@ -1,4 +1,4 @@
-// A custom optimizer whose update is one rule for every number: Lion (Chen et al., "Symbolic Discovery of Optimization
+// A custom optimizer that applies one rule to every number: Lion (Chen et al., "Symbolic Discovery of Optimization
 // Algorithms", arXiv:2302.06675, algorithm 2). docs/optimizers.md explains it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// An LSTM learns to remember: it reads a sequence of numbers, two of which are marked, and says the sum of these two
+// An LSTM learns to remember: it reads a sequence of numbers, two of which are marked, and outputs the sum of these two
 // (the adding problem of Hochreiter and Schmidhuber, "Long short-term memory", Neural Computation 9, 1997).
 #include <tandem/tandem.h>
 
@@ -12,11 +12,12 @@ struct Adder : nn::Module {
   nn::LSTM& lstm = add("lstm", nn::LSTM(2, 64, {.batch_first = true}));
   nn::Linear& head = add("head", nn::Linear(64, 1));
 
-  // sequences (N, L, 2) -> a number for each (N)
+  // sequences (N, L, 2) -> one number per sequence (N)
   Tensor forward(const Tensor& x) override { return squeeze(head(select(lstm(x).output, 1, -1)), 1); }
 };
 
-// Sequences (n, length, 2): numbers from 0 to 1, and beside each number 1 where it is marked, else 0. Their sums (n).
+// Draws sequences (n, length, 2). Each step has a number from 0 to 1, and 1 if it is marked, else 0. Also returns the
+// sums (n).
 std::pair<Tensor, Tensor> draw(std::int64_t n) {
   const Tensor numbers = rand({n, length});
   const Array places = multinomial(ones({n, length}), 2);
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
       mean_loss = 0.95 * mean_loss + 0.05 * loss.item();
       if (step % 50 == 0) std::cout << "step " << step << ": loss " << mean_loss << std::endl;
     }
-    // A model that always says 1 has a loss of 1/6.
+    // A model that always outputs 1 has a loss of 1/6.
     TANDEM_CHECK(mean_loss < 0.05, "the model did not learn: its loss is ", mean_loss);
   });
 }

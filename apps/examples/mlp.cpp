@@ -1,4 +1,4 @@
-// A network that tells two spirals apart, with a data set, a model and a training loop of the user's own.
+// A network that separates two spirals, with a custom data set, model and training loop.
 #include <tandem/tandem.h>
 
 #include <cmath>
@@ -6,7 +6,7 @@
 
 using namespace tandem;
 
-// Points (x, y) on two arms that wind around each other. The class of a point is the number of its arm.
+// Points (x, y) on two arms that wind around each other. The class of a point is the index of its arm.
 class Spirals : public data::SampleDataset {
  public:
   std::int64_t size() const override { return 400; }

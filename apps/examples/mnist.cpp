@@ -7,7 +7,7 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// Prints the mean loss and the share of right answers on all images of `tests`.
+// Prints the mean loss and the accuracy on all images of `tests`.
 void show(int epoch, nn::Module& model, const data::Dataset& tests) {
   const NoGrad no_grad;
   const nn::EvaluationMode evaluation(model);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// Names and defaults of torch.optim.Muon.
+// Names and defaults are those of torch.optim.Muon.
 struct MuonOptions {
   double lr = 1e-3;
   double weight_decay = 0.1;
@@ -32,7 +32,7 @@ struct MuonOptions {
   }
 };
 
-// Of a matrix G = U S V^T, roughly U V^T: five steps of a Newton-Schulz iteration bring all singular values near 1.
+// Approximates U V^T for a matrix G = U S V^T: five Newton-Schulz steps bring all singular values close to 1.
 inline tandem::Tensor orthogonalized(const tandem::Tensor& matrix) {
   using namespace tandem;
   const bool is_tall = matrix.dim(0) > matrix.dim(1);
@@ -57,7 +57,7 @@ class Muon : public tandem::optim::OptimizerOf<MuonOptions> {
     for (const Group& group : groups)
       for (const auto& [name, parameter] : group.parameters)
         TANDEM_CHECK(parameter.shape().ndim() == 2, "Muon: ", name, " is ", parameter.shape(),
-                     "; Muon is for matrices, give others to AdamW");
+                     "; Muon is for matrices, so use AdamW for other parameters");
   }
 
  private:

@@ -1,5 +1,5 @@
-// Custom optimizers: a small network learns a function of two numbers by Lion, and then by Muon, which moves the
-// matrices while AdamW moves the other parameters.
+// Custom optimizers. A small network learns a function of two numbers with Lion. Another learns it with Muon, which
+// updates the matrices, and AdamW, which updates the other parameters.
 #include <tandem/tandem.h>
 
 #include <iostream>
@@ -15,7 +15,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return layers(x); }
 };
 
-// Trains for `steps` steps, while each optimizer's learning rate falls to 0. Returns the last loss.
+// Trains for `steps` steps while each optimizer's learning rate decays to 0. Returns the last loss.
 double train(Net& model, const std::vector<optim::Optimizer*>& optimizers, std::int64_t steps) {
   const Tensor x = rand({256, 2}), y = sin(4.0 * narrow(x, 1, 0, 1)) * narrow(x, 1, 1, 1);
   std::vector<optim::LrScheduler> schedules;

@@ -1,6 +1,6 @@
 // REINFORCE (Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement learning",
-// 1992): a policy learns to balance a pole on a cart (Barto, Sutton, Anderson, 1983; the numbers are Gymnasium's
-// CartPole-v1). Each episode ends when the pole or the cart is too far off, or after 500 steps.
+// 1992): a policy learns to balance a pole on a cart (Barto, Sutton, Anderson, 1983; the constants are those of
+// Gymnasium's CartPole-v1). An episode ends when the pole or the cart is too far off, or after 500 steps.
 #include <tandem/tandem.h>
 
 #include <array>
@@ -15,10 +15,10 @@ struct CartPole {
   explicit CartPole(Generator& generator) {
     for (float* value : {&x, &v, &angle, &spin}) *value = generator.uniform(-0.05f, 0.05f);
   }
-  // Pushes the cart to the left (0) or to the right (1) for 0.02 s. Whether the episode goes on.
+  // Pushes the cart to the left (0) or to the right (1) for 0.02 s. Returns whether the episode continues.
   bool push(std::int64_t action) {
     const float force = action == 1 ? 10.0f : -10.0f, sine = std::sin(angle), cosine = std::cos(angle);
-    // 1.1: the mass of cart and pole; 0.05: the pole's mass times half of its length.
+    // 1.1: the mass of cart and pole; 0.05: the pole's mass times half its length
     const float pull = (force + 0.05f * spin * spin * sine) / 1.1f;
     const float turn = (9.8f * sine - cosine * pull) / (0.5f * (4.0f / 3 - 0.1f * cosine * cosine / 1.1f));
     const float thrust = pull - 0.05f * turn * cosine / 1.1f;
@@ -36,9 +36,9 @@ struct Policy : nn::Module {
 };
 
 struct Episodes {
-  std::vector<float> states;          // four for each step
-  std::vector<std::int64_t> actions;  // of each step
-  std::vector<float> returns;         // the discounted rewards that followed each step
+  std::vector<float> states;          // four per step
+  std::vector<std::int64_t> actions;  // one per step
+  std::vector<float> returns;         // the discounted reward from each step on
 };
 
 // Plays an episode and appends it to `all`.
@@ -54,7 +54,7 @@ void play(Policy& policy, Generator& generator, Episodes& all) {
     all.actions.push_back(action);
     goes_on = pole.push(action);
   }
-  // A reward of 1 for each step, and 0.99 of what comes after it.
+  // The reward is 1 for each step, and the discount 0.99.
   for (std::int64_t left = length; left > 0; --left)
     all.returns.push_back(static_cast<float>((1 - std::pow(0.99, left)) / 0.01));
 }

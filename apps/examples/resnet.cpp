@@ -3,9 +3,9 @@
 //
 //   resnet                       trains on made-up images, which need no download
 //   resnet cifar10 FOLDER        trains ten epochs on CIFAR-10, which is downloaded into FOLDER if it is missing
-//   resnet file X.safetensors    prints losses for the weights and the batches of a file
+//   resnet file X.safetensors    prints losses for the weights and batches in a file
 //
-// The batches of the file are the arrays `images` (steps, N, 3, 32, 32) u8 and `labels` (steps, N).
+// The file stores the batches in the arrays `images` (steps, N, 3, 32, 32) u8 and `labels` (steps, N).
 #include <tandem/core/io/safetensors.h>
 #include <tandem/tandem.h>
 
@@ -13,7 +13,7 @@
 
 using namespace tandem;
 
-// x plus two convolutions of x: (N, C, H, W) -> (N, C, H, W), or -> (N, 2 C, H / 2, W / 2) where the channels grow.
+// x plus two convolutions of x: (N, C, H, W) -> (N, C, H, W), or -> (N, 2 C, H / 2, W / 2) if the channels grow.
 struct Block : nn::Module {
   nn::Conv2d& conv1;
   nn::BatchNorm2d& bn1;

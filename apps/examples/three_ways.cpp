@@ -1,5 +1,5 @@
-// One training three times: as a loop by hand, as a loop with Trainer::step, and as Trainer::fit. docs/trainer.md
-// explains it. Run it alone, or: tandemrun --nproc-per-node 2 three_ways --way fit --checkpoint FOLDER
+// The same training three times: as a handwritten loop, as a loop with Trainer::step, and as Trainer::fit.
+// docs/trainer.md explains it. Run it alone, or: tandemrun --nproc-per-node 2 three_ways --way fit --checkpoint FOLDER
 #include <tandem/tandem.h>
 
 using namespace tandem;
@@ -18,7 +18,7 @@ data::ArrayDataset points(std::int64_t count, std::uint64_t seed) {
   return data::ArrayDataset(x, argmax(x.slice(1, 0, 3), 1));
 }
 
-// The fraction of points that the model recognises. Each rank counts its share.
+// The fraction of points that the model classifies correctly. Each rank counts its share.
 double accuracy(nn::Module& model, ProcessGroup& group, const data::ArrayDataset& tests) {
   data::ExactSampler share(tests.size(), group.rank(), group.size());
   data::Loader loader(tests, share, {.batch_size = 100});

@@ -1,4 +1,4 @@
-// A network and what it computes, as files for Python.
+// Saves a network and its outputs as files for Python.
 //
 //   to_python FOLDER    writes net.safetensors, net.pth and numbers.safetensors into the folder
 //
@@ -16,7 +16,7 @@ using namespace tandem;
 
 int main(int argc, char** argv) {
   return distributed::run_program(argc, argv, {"to_python", "FOLDER", 1}, [&] {
-    if (argc != 2) throw distributed::UsageError("expected the folder for its files; -h says more");
+    if (argc != 2) throw distributed::UsageError("expected a folder for the files; see -h");
     const std::filesystem::path folder = argv[1];
     manual_seed(0);
     // The network learns the sum of the squares of three numbers.
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
     const NoGrad no_grad;
     const Tensor x = rand({5, 3});
     const std::vector<NamedArray> numbers = {{"x", x.value()}, {"y", net(x).value()}};
-    save_arrays(folder / "numbers.safetensors", numbers, {{"about", "what net.pth makes of x"}});
+    save_arrays(folder / "numbers.safetensors", numbers, {{"about", "the output of net.pth for x"}});
     for (const auto& [name, array] : net.state_dict()) std::cout << name << ' ' << array.shape() << '\n';
   });
 }

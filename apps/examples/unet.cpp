@@ -1,10 +1,10 @@
 // A small U-Net (Ronneberger, Fischer, Brox, "U-Net: Convolutional Networks for Biomedical Image Segmentation",
-// arXiv:1505.04597) that finds the bright discs of noisy images.
+// arXiv:1505.04597) that finds bright discs in noisy images.
 //
 //   unet                       trains on made-up images
-//   unet file X.safetensors    prints losses for the weights and the batches of a file
+//   unet file X.safetensors    prints losses for the weights and batches in a file
 //
-// The batches of the file are the arrays `images` and `masks` (steps, N, 1, H, W) u8.
+// The file stores the batches in the arrays `images` and `masks` (steps, N, 1, H, W) u8.
 #include <tandem/tandem.h>
 
 #include <iostream>
@@ -17,7 +17,7 @@ nn::Sequential double_conv(std::int64_t in, std::int64_t out) {
                         nn::Conv2d(out, out, 3, {.padding = 1, .bias = false}), nn::BatchNorm2d(out), nn::ReLU()};
 }
 
-// images (N, 1, H, W) -> for each pixel the logit of being part of a disc (N, 1, H, W). H and W are multiples of 4.
+// images (N, 1, H, W) -> for each pixel, the logit of belonging to a disc (N, 1, H, W). H and W are multiples of 4.
 struct UNet : nn::Module {
   nn::Sequential& down1 = add("down1", double_conv(1, 8));
   nn::Sequential& down2 = add("down2", double_conv(8, 16));

@@ -31,10 +31,10 @@ Array compared(const data::SegmentationPair& pair, const Array& classes) {
 void check_output(const std::string& option, const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  // Two forms of the path are checked, because `folder` may be a link to a data set's folder, or a link inside of one.
+  // Both forms of the path are checked, because `folder` may be a link to a data set's folder, or a link inside one.
   for (const fs::path& path : {fs::weakly_canonical(folder, error), fs::absolute(folder).lexically_normal()})
     if (fs::exists((path / "").parent_path().parent_path() / "ImageSets", error))
-      throw distributed::UsageError(option + " " + folder.string() + ": it belongs to a data set: give another one");
+      throw distributed::UsageError(option + " " + folder.string() + ": it belongs to a data set: give another folder");
 }
 
 void check_weights(const std::string& weights) {

@@ -22,7 +22,7 @@ using nn::models::SegmentationModel;
 
 namespace {
 
-// The number of pictures in the event file for each evaluation. Chosen: enough to look at, in a file that stays small.
+// The number of images in the event file per evaluation. Chosen: enough to inspect, and the file stays small.
 constexpr std::size_t shown_pictures = 4;
 
 struct Settings {
@@ -69,7 +69,7 @@ data::VocSegmentation open_voc(const Settings& s, const std::string& image_set) 
           s.skip_bad ? data::SegmentationFiles::Damaged::skip : data::SegmentationFiles::Damaged::error};
 }
 
-// Error when the ranks do not have the same samples. Each host looks at its own files, and may have left others out.
+// Throws an Error if the ranks have different samples. Each host checks its own files, and may have skipped others.
 void check_same_files(ProcessGroup& group, const data::VocSegmentation& files, const std::string& image_set) {
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < files.size(); ++i) names.push_back(files.pair(i).name);
@@ -80,7 +80,7 @@ void check_same_files(ProcessGroup& group, const data::VocSegmentation& files, c
   });
 }
 
-// Prepared pictures. The Error for a damaged one names the option that helps.
+// Prepared images. The Error for a damaged one names the option that helps.
 class Pictures : public data::PreparedSegmentation {
  public:
   Pictures(const data::SegmentationFiles& files, const data::SegmentationTransform& transform, const Settings& s,
@@ -98,7 +98,7 @@ class Pictures : public data::PreparedSegmentation {
   const bool skips_bad_;
 };
 
-// Divides the parameters into two groups. Those of the auxiliary classifier learn at ten times the rate.
+// Divides the parameters into two groups. Those of the auxiliary classifier have ten times the learning rate.
 std::vector<optim::SGDGroup> parameter_groups(const SegmentationModel& model, const Settings& s) {
   const optim::SGDOptions options{.lr = s.lr, .momentum = s.momentum, .weight_decay = s.weight_decay};
   optim::SGDGroup main{{}, options}, aux{{}, options};
@@ -114,8 +114,8 @@ Tensor loss_of(nn::Module& model, const data::Batch& batch) {
   return cross_entropy(found.out, batch.targets, options) + 0.5 * cross_entropy(found.aux, batch.targets, options);
 }
 
-// Measures the model on the pictures of `files`. Each rank takes its share of them, one by one, because their shapes
-// differ. The figures are over all ranks. `learned` becomes the table of the classes.
+// Evaluates the model on the images of `files`. Each rank takes its share, one image at a time, because the shapes
+// differ. The metrics cover all ranks. `learned` becomes the table of the classes.
 std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, ProcessGroup& group,
                              const data::SegmentationFiles& files, const Settings& s, const TrainingOptions& options,
                              std::string& learned) {
@@ -162,7 +162,7 @@ std::vector<Metric> evaluate(Trainer& trainer, SegmentationModel& model, Process
           {"confusion", Table{names, names, matrix.columns()}}};
 }
 
-// UsageError for a folder into which nothing should be downloaded.
+// Throws a UsageError for a folder into which nothing should be downloaded.
 void check_data(const Settings& s) {
   if (std::error_code error; !std::filesystem::exists(s.data, error))
     throw UsageError("--data " + s.data + ": there is no such folder: create it, or correct the path");
@@ -198,7 +198,7 @@ SegmentationModel make_model(const Settings& s) {
 }
 
 void train(TrainingOptions& options, const Settings& s) {
-  // Wrong arguments are reported before the ranks meet, and before anything is downloaded.
+  // Report wrong arguments before the ranks meet, and before anything is downloaded.
   if (s.weights != "none") voc::check_weights(s.weights);
   if (!s.init.empty() && !std::filesystem::is_regular_file(s.init))
     throw UsageError("--init " + s.init + ": there is no such file");
@@ -248,7 +248,7 @@ void train(TrainingOptions& options, const Settings& s) {
   data::Loader loader(pictures, loading);
   TANDEM_CHECK(loader.size() > 0 || options.epochs == 0, "--batch-size ", options.batch_size, ": ",
                (pictures.size() + group->size() - 1) / group->size(), " of the ", pictures.size(), " pictures of '",
-               s.image_set, "' are each process's, less than one batch");
+               s.image_set, "' are each process's share, less than one batch");
 
   Trainer trainer(options, group, model, [&] { return std::make_unique<SegmentationModel>(make_model(s)); });
   optim::SGD optimizer(parameter_groups(model, s));

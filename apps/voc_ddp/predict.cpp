@@ -24,7 +24,8 @@ namespace {
 struct Settings {
   std::vector<std::string> images;
   std::string weights, weights_key, output = ".";
-  // The long side as in MMSegmentation's recipes for PASCAL VOC. It matters for pictures four times as wide as high.
+  // The long side is that of MMSegmentation's recipes for PASCAL VOC. It affects only images more than four times as
+  // wide as high.
   std::int64_t base = 520, max_size = 2048;
 };
 
@@ -36,8 +37,8 @@ fs::path overlay_of(const std::string& image, const Settings& s) {
   return fs::path(s.output) / (fs::path(image).stem().string() + "_overlay.png");
 }
 
-// UsageError when the arguments can't be what the user means. The check comes before anything is written, so that no
-// picture is overwritten.
+// Throws a UsageError if the arguments can't be what the user means. The check runs before anything is written, so no
+// image is overwritten.
 void check(const Settings& s) {
   if (s.weights.empty()) throw UsageError("--weights: expected the model's weights: a file, a URL or a name");
   check_weights(s.weights);
@@ -48,7 +49,7 @@ void check(const Settings& s) {
     for (const auto& prediction : {mask_of(image, s), overlay_of(image, s)}) {
       if (pictures.contains(fs::weakly_canonical(prediction)))
         throw UsageError("--output " + s.output + ": " + prediction.string() +
-                         " is one of the pictures, which a prediction would overwrite: give another folder");
+                         " is one of the pictures, and a prediction would overwrite it: give another folder");
       if (!predictions.insert(prediction).second)
         throw UsageError(image + ": two of the pictures would have the same prediction " + prediction.string() +
                          ": run them separately, each with its own --output");
@@ -56,8 +57,8 @@ void check(const Settings& s) {
   }
 }
 
-// The name of the model that the weights belong to. The names of the weights tell the head, the auxiliary classifier
-// and the depth.
+// Returns the name of the model to which the weights belong. The names of the weights reveal the head, the auxiliary
+// classifier and the depth.
 std::string model_of(const std::vector<NamedArray>& weights) {
   const auto has = [&](const std::string& name) {
     return std::any_of(weights.begin(), weights.end(), [&](const auto& entry) { return entry.name == name; });
@@ -85,7 +86,7 @@ nn::models::SegmentationModel make_model(std::vector<NamedArray> weights) {
   return model;
 }
 
-// Segments a picture, turned upright as the camera was held, and writes the two files.
+// Segments an image, turned upright as the camera was held, and writes the two files.
 void predict(nn::models::SegmentationModel& model, const std::string& image, const TrainingOptions& options,
              const Settings& s) {
   const data::ImageFile file(image, data::Orientation::upright);
@@ -98,8 +99,8 @@ void predict(nn::models::SegmentationModel& model, const std::string& image, con
   data::write_png(overlay_of(image, s), picture);
 }
 
-// Calls f(). Returns why it failed, with the name of the picture; empty: it did not. One picture that can't be read, or
-// that needs more memory than there is, must not end the work on the others.
+// Calls f(). Returns an empty string, or on failure the name of the image and the reason. One image that can't be read,
+// or that needs too much memory, must not stop the work on the others.
 std::string failure_of(const std::string& image, const std::function<void()>& f) {
   std::string text;
   try {
@@ -124,7 +125,7 @@ void predict_all(const TrainingOptions& options, const Settings& s) {
     return load_from("--weights", weights, s.weights_key, make_model);
   });
   model.to(options.device());
-  // In turns, so that rank 0 can say in the order of the arguments what became of each picture.
+  // The ranks take turns, so that rank 0 can report the result of each image in the order of the arguments.
   std::size_t left_out = 0;
   const auto size = static_cast<std::size_t>(group->size()), rank = static_cast<std::size_t>(group->rank());
   for (std::size_t first = 0; first < s.images.size(); first += size) {

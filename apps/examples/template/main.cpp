@@ -6,7 +6,7 @@
 using namespace tandem;
 using namespace tandem::distributed;
 
-// What the model is made of, and what it computes.
+// The model's layers, and its computation.
 struct Net : nn::Module {
   nn::Linear& hidden = add("hidden", nn::Linear(2, 64));
   nn::Linear& output = add("output", nn::Linear(64, 2));
@@ -15,7 +15,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& points) override { return output(relu(hidden(points))); }
 };
 
-// Random points of a square, inputs (count, 2). Those inside a circle are of class 1, the others of class 0.
+// Random points in a square, inputs (count, 2). Points inside a circle belong to class 1, the others to class 0.
 data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
   Generator generator(seed);
   const Array points = rand({count, 2}, DType::f32, {}, generator), classes = zeros({count}, DType::i64);
@@ -26,7 +26,7 @@ data::ArrayDataset make_points(std::int64_t count, std::uint64_t seed) {
   return data::ArrayDataset(points, classes);
 }
 
-// The share of the points that the model finds the class of.
+// The fraction of points that the model classifies correctly.
 double share_right(Net& model, const data::ArrayDataset& points) {
   const NoGrad no_grad;
   const nn::EvaluationMode evaluation(model);
