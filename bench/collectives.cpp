@@ -1,9 +1,9 @@
-// One rank of one side of the benchmark bench/collectives, which starts this program and gives it commands.
+// One rank of one contender in bench/collectives, which starts this program and sends it commands.
 //
 //   collectives_rank BACKEND COMMANDS
 //
 // The rank, the size and the address of the store come from torchrun's variables. COMMANDS.<rank> is a pipe with one
-// line for each measurement, the same for all ranks:
+// line per measurement, the same for all ranks:
 //   OPERATION BYTES MEMORY ITERATIONS
 // MEMORY is "group" for arrays from the group's allocate(), and "own" for ordinary arrays. Rank 0 answers each line
 // with one line on its standard output: the seconds of each iteration.
@@ -26,9 +26,9 @@ using namespace tandem::distributed;
 using Clock = std::chrono::steady_clock;
 
 struct Iteration {
-  // The root depends on the number of the iteration, so that no rank can run ahead of the others.
+  // The root depends on the iteration's number, so no rank can run ahead of the others.
   std::function<void(int number)> run;
-  Array array{};  // what this rank gives; undefined when it gives nothing
+  Array array{};  // this rank's input; undefined if it has none
 };
 
 Iteration prepare(ProcessGroup& group, const std::string& operation, std::int64_t bytes, bool in_group_memory) {

@@ -1,7 +1,7 @@
-"""The convolutions that bench/convolutions and bench/builds go through."""
+"""The convolutions that bench/convolutions and bench/builds measure."""
 CHANNELS = [1, 2, 3, 8, 16, 24, 32, 48, 64, 96]
 KERNELS = [1, 3, 5, 7]
-WORK = 2e7  # multiplications of a forward pass, which the number of images is chosen for
+WORK = 2e7  # multiplications of a forward pass; they determine the number of images
 
 
 def layers():

@@ -1,4 +1,4 @@
-// CountingGroup: a process group that counts the bytes and the time of the operations of another group.
+// CountingGroup: a process group that counts the bytes and the time of another group's operations.
 #pragma once
 
 #include <tandem/distributed/groups/forwarding_group.h>
@@ -12,22 +12,22 @@
 
 namespace tandem::bench {
 
-// The traffic of this rank. The bytes of messages are exact. For a collective they are the least that any algorithm can
-// do with: for an all_reduce of n bytes over W ranks, 2 (W - 1) / W n bytes in each direction. `seconds` is the time in
-// which the calling thread started operations or waited for them, and so could not compute.
+// The traffic of this rank. The bytes of messages are exact. For a collective they are a lower bound for any algorithm:
+// for an all_reduce of n bytes over W ranks, 2 (W - 1) / W n bytes in each direction. `seconds` is the time in which
+// the calling thread started operations or waited for them, and therefore could not compute.
 struct Traffic {
   double sent = 0;
   double received = 0;
   double seconds = 0;
 };
 
-// Passes every operation on to the other group. Only one thread may use it. The strategies start operations and wait
-// for them on the training thread.
+// Passes every operation on to the other group. Not thread-safe: the strategies start operations and wait for them on
+// the training thread.
 class CountingGroup : public distributed::ForwardingGroup {
  public:
   using ForwardingGroup::ForwardingGroup;
 
-  // The traffic since the last call of take().
+  // The traffic since the last call to take().
   Traffic take() { return std::exchange(*traffic_, {}); }
 
   std::shared_ptr<distributed::Work> start(distributed::Operation operation) override {

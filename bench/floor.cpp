@@ -1,8 +1,8 @@
-// The floor under a training step of the MNIST network: the time of oneDNN's kernels alone. They are the convolutions,
-// batch norms (with the ReLU fused), max pools and matrix products of the network, with its shapes. Each kernel has the
-// layout that suits it best, without the reorders between them. Each is measured in two ways. In the first it runs
-// alone, again and again, with its data warm in the caches; this is the floor. In the second all kernels run in the
-// order of a step, as a program must call them. Below oneDNN's floor stands that of Tandem's own kernels (own_floor.h).
+// The floor of a training step of the MNIST network: the time of oneDNN's kernels alone. They are the network's
+// convolutions, batch norms (with the ReLU fused), max pools and matrix products, with its shapes. Each kernel has the
+// layout that suits it best, without the reorders between them. Each is measured in two ways. In the first, it runs
+// alone, repeatedly, with its data warm in the caches; this is the floor. In the second, all kernels run in the order
+// of a step, as a program must call them. The output then shows the floor of Tandem's own kernels (own_floor.h).
 //
 //   floor [--json]     OMP_NUM_THREADS is the number of threads
 #include <bench/own_floor.h>
@@ -33,7 +33,7 @@ constexpr int batch = 100;
 constexpr int steps_in_epoch = 600;
 constexpr int repetitions = 40;
 
-// In oneDNN 3 the arguments of an operation go straight into its primitive_desc, in oneDNN 2 into a desc of its own.
+// In oneDNN 3, the arguments of an operation go directly into its primitive_desc; in oneDNN 2, into a separate desc.
 template <class P, class... Args>
 typename P::primitive_desc describe(const dnnl::engine& engine, const Args&... args) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -71,7 +71,7 @@ double median(std::vector<double> values) {
 
 class Step {
  public:
-  // The layout `images` is `any`, so that the library chooses, or `nhwc`, which keeps channels last throughout.
+  // The layout `images` is `any`, which lets the library choose, or `nhwc`, which keeps channels last throughout.
   Step(Type type, Format images) : type_(type), images_(images) {
     const auto conv1 = convolution("conv1", 1, 16, 28);
     const auto norm1 = norm("norm1+relu1", conv1, 16);
@@ -121,7 +121,7 @@ class Step {
 
   memory::desc image(int channels, int size) const { return {{batch, channels, size, size}, type_, images_}; }
 
-  // The values are like activations. Zeros would make a kernel look faster than it is, denormals slower.
+  // The values resemble activations. Zeros would make a kernel look faster than it is, and denormals slower.
   memory filled(const memory::desc& desc) {
     memory result(desc, engine_);
     const auto bytes = desc.get_size();
@@ -322,7 +322,7 @@ class Step {
   std::unordered_map<std::string, dnnl::convolution_forward::primitive_desc> forward_;
 };
 
-// The shortest times: for each kernel and each way to measure, the faster of the library's layout and channels last.
+// The shortest times: for each kernel and each measurement, the faster of the library's layout and channels last.
 Summary best(Type type) {
   Summary result{Step(type, Format::any).run()};
   const std::vector<Call> channels_last = Step(type, Format::nhwc).run();

@@ -1,5 +1,4 @@
-"""What the drivers of this folder ask of the machine they run on: its name, its GPUs, and hosts with slow links on
-it."""
+"""Queries the machine that runs these drivers: its processor, its GPUs, and virtual hosts with slow links."""
 import os
 import re
 import shutil
@@ -13,12 +12,12 @@ def processor():
 
 
 def file_name(text):
-    """A processor's or GPU's name as a part of the name of a results file."""
+    """Turns the name of a processor or GPU into a part of a results file's name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def gpus():
-    """What nvidia-smi says of each of this host's NVIDIA GPUs."""
+    """Lists this host's NVIDIA GPUs, as nvidia-smi reports them."""
     fields = ["name", "driver_version", "memory.total", "compute_cap"]
     try:
         result = subprocess.run(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"],
@@ -31,14 +30,14 @@ def gpus():
 
 
 class NotHere(Exception):
-    """What this machine or this user can't do."""
+    """This machine or this user lacks something that a measurement needs."""
 
 
 class Network:
-    """Network namespaces on a bridge, in a namespace of its own too: nothing of this host's network is touched. Token
-    buckets let no more than `rate` through each way, and `burst` at once, both in tc's words: at the host's end of each
-    cable, and at the bridge's end where several hosts may send to one. That needs root and the programs ip and tc:
-    NotHere without them."""
+    """Network namespaces on a bridge, which is in a separate namespace, so the host's network does not change. Token
+    buckets limit each direction to `rate`, with bursts of `burst`, both in tc's notation. They are at the host's end of
+    each cable, and also at the bridge's end if several hosts may send to one. Needs root and the programs ip and tc;
+    raises NotHere without them."""
     subnet = "10.0.0.0/24"
 
     def __init__(self, count, rate, burst):
@@ -58,7 +57,7 @@ class Network:
             raise NotHere(f"{' '.join(map(str, words))}: {result.stderr.strip()}")
 
     def set_rate(self, rate):
-        """From now on, in all links."""
+        """Sets the rate of all links from now on."""
         self.rate = rate
         ends = [(host, "eth0") for host in self.hosts]
         if len(self.hosts) > 2:

@@ -2,10 +2,10 @@
 //
 //   network_step MODEL BATCH SIZE DTYPE STEPS DEVICE [PROFILE]
 //
-// MODEL is the name of a segmentation model or of a network below. Its pictures have SIZE x SIZE pixels. Prints one
-// line of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the process. The last
-// step is the range "last step" for NVIDIA's tools, and PROFILE is a file for its trace. From the same seeds
-// torch_networks.py makes the same weights and the same pictures. Dropout is 0, so that the losses can be compared.
+// MODEL is the name of a segmentation model or of a network below. Its images have SIZE x SIZE pixels. Prints one line
+// of JSON: the seconds and the loss of each step, and on the CPU the largest resident set of the process. The last step
+// is the range "last step" for NVIDIA's tools, and PROFILE is a file for its trace. With the same seeds,
+// torch_networks.py makes the same weights and images. Dropout is 0, which makes the losses comparable.
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
 
@@ -28,7 +28,7 @@ nn::Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride = 1) {
   return {in, out, 3, {.stride = stride, .padding = 1, .bias = false}};
 }
 
-// The ResNet-20 of He et al., arXiv:1512.03385, section 4.2: pictures (N, 3, 32, 32) -> logits (N, 10).
+// The ResNet-20 of He et al., arXiv:1512.03385, section 4.2: images (N, 3, 32, 32) -> logits (N, 10).
 struct Block : nn::Module {
   nn::Conv2d& conv1;
   nn::BatchNorm2d& bn1;
@@ -62,7 +62,7 @@ struct CifarResNet20 : nn::Module {
   Tensor forward(const Tensor& x) override { return fc(mean(blocks(nn::batch_norm_relu(bn, conv(x))), {2, 3})); }
 };
 
-// Plain convolutions of 64 to 256 channels, as VGG has them: pictures (N, 3, 32, 32) -> logits (N, 10).
+// Plain convolutions with 64 to 256 channels, as in VGG: images (N, 3, 32, 32) -> logits (N, 10).
 struct Vgg : nn::Sequential {
   Vgg() {
     std::int64_t channels = 3;
@@ -80,7 +80,7 @@ struct Vgg : nn::Sequential {
   }
 };
 
-// Pictures (N, 3, H, W) -> logits of 10 classes for each pixel (N, 10, H, W). H and W are multiples of 4.
+// Images (N, 3, H, W) -> logits of 10 classes for each pixel (N, 10, H, W). H and W are multiples of 4.
 struct UNet : nn::Module {
   static nn::Sequential two(std::int64_t in, std::int64_t out) {
     return nn::Sequential{conv3x3(in, out),  nn::BatchNorm2d(out), nn::ReLU(),
@@ -103,13 +103,13 @@ struct UNet : nn::Module {
   }
 };
 
-// A model, and its loss on pictures (N, 3, H, W).
+// A model, and its loss on images (N, 3, H, W).
 struct Network {
   std::unique_ptr<nn::Module> model;
   std::function<Tensor(const Tensor&)> loss;
 };
 
-// 0, 0, 0, 0, 0, 0, 0, 1, ...: labels of `classes` classes, 255 among them where `with_void`.
+// Labels 0, 0, 0, 0, 0, 0, 0, 1, ... of `classes` classes. `with_void` adds the label 255.
 Array made_up_labels(const Shape& shape, std::int64_t classes, bool with_void, Device device) {
   std::vector<std::int64_t> labels(static_cast<std::size_t>(shape.product()));
   for (std::size_t i = 0; i < labels.size(); ++i) {

@@ -1,9 +1,9 @@
-// Times single operations. bench/ops runs this program beside torch_ops.py, which knows the same operations by the same
-// names.
+// Times single operations. bench/ops runs this program next to torch_ops.py, which has the same operations under the
+// same names.
 //
-// Reads lines "NAME ELEMENTS SECONDS". Calls the operation again and again for SECONDS, and answers with the time of
-// the shortest call, in seconds. NAME_train means forward and backward. A convolution that bench/convolutions asks for
-// is described in its NAME, and ELEMENTS is the number of images; "exact:" before it asks for direct sums.
+// Reads lines "NAME ELEMENTS SECONDS". Calls the operation repeatedly for SECONDS, and answers with the time of the
+// shortest call, in seconds. NAME_train means forward and backward. For bench/convolutions, NAME describes a
+// convolution and ELEMENTS is the number of images; the prefix "exact:" selects direct sums.
 #include <tandem/core/device/math_mode.h>
 #include <tandem/tandem.h>
 
@@ -23,7 +23,7 @@ using Run = std::function<void()>;
 using Prepare = std::function<Run(std::int64_t)>;
 
 Array random(const Shape& shape, DType dtype = DType::f32) { return ops::rand(shape).to(dtype); }
-// The shape of `elements` numbers in rows of `width`, or of fewer when there are not so many.
+// The shape of `elements` numbers in rows of `width`, or of one shorter row if there are fewer.
 Shape rows(std::int64_t elements, std::int64_t width = 1024) {
   width = std::min(width, elements);
   return {elements / width, width};
@@ -37,7 +37,7 @@ Prepare unary(F f) {
     return [f, x] { f(x); };
   };
 }
-// Prepares forward and backward of f, whose inputs are leaves made from the arrays of `make`.
+// Prepares forward and backward of f, whose inputs are leaves made from the arrays that `make` returns.
 template <class Make, class F>
 Prepare train(Make make, F f) {
   return [make, f](std::int64_t n) -> Run {
@@ -239,9 +239,9 @@ const std::map<std::string, Prepare>& table() {
   return all;
 }
 
-// A convolution by its description, such as "conv2d:16-32:3:2:1:56:f32": the function (conv1d, conv2d,
-// conv_transpose2d), channels in and out, the kernel's size, stride, groups, the image's size, the dtype; with
-// ":train" behind it forward and both gradients. `n` images; padding keeps the size where the stride is 1.
+// Runs a convolution by its description, such as "conv2d:16-32:3:2:1:56:f32". It lists the function (conv1d, conv2d,
+// conv_transpose2d), the channels in and out, the kernel size, stride, groups, the image size and the dtype. A final
+// ":train" adds both gradients. There are `n` images; with stride 1, padding keeps the size.
 Run convolution(const std::string& description, std::int64_t n) {
   std::vector<std::string> parts;
   std::string part;
@@ -276,7 +276,7 @@ double shortest(const Run& run, double seconds) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
   time(3);
-  // So many calls are timed at once that reading the clock costs nothing in comparison.
+  // So many calls are timed together that the cost of reading the clock is negligible.
   const int calls = std::max(1, static_cast<int>(50e-6 / std::max(1e-9, time(1))));
   double best = 1e9, spent = 0;
   while (spent < seconds) {

@@ -1,9 +1,9 @@
-// One rank of the benchmark bench/overlap, which starts this program and gives it commands.
+// One rank of the benchmark bench/overlap, which starts this program and sends it commands.
 //
 //   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES
 //
 // The rank, the size and the address of the store come from torchrun's variables. The program trains LAYERS linear
-// layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with one line "WHAT STEPS" for each
+// layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with one line "WHAT STEPS" per
 // measurement, the same for all ranks. WHAT is one of:
 //   compute         steps without communication
 //   communication   the all-reduces of a step, and nothing else
@@ -59,7 +59,7 @@ class Rank {
     std::vector<std::int64_t> classes(static_cast<std::size_t>(batch));
     for (std::int64_t& c : classes) c = static_cast<std::int64_t>(random()) % width;
     labels_ = Array::from(classes, {batch});
-    // The buckets are rebuilt after the first step. From the second step on they stay as they are.
+    // The buckets are rebuilt after the first step, and stay the same from the second step on.
     const auto meter = std::make_shared<CommunicationMeter>();
     ddp_.observe(meter);
     for (int i = 0; i < 2; ++i) train();
@@ -118,7 +118,7 @@ class Rank {
   const nn::CrossEntropyLoss criterion_{};
   Tensor inputs_;
   Array labels_;
-  std::vector<Array> messages_;  // arrays as large as the buckets
+  std::vector<Array> messages_;  // arrays with the sizes of the buckets
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-"""Starts the processes of a measurement and reads what they print: those that run once, and those that wait for
-commands."""
+"""Starts the processes of a measurement and reads their output. Some processes run once, others wait for commands."""
 import json
 import os
 import select
@@ -7,8 +6,8 @@ import socket
 import subprocess
 import time
 
-TIMEOUT = 900  # seconds, for any one run
-ANSWER_TIMEOUT = 120  # seconds, for the start of ranks and for each of their answers
+TIMEOUT = 900  # seconds, for any single run
+ANSWER_TIMEOUT = 120  # seconds, for the start of ranks and for each answer
 
 
 class Failure(Exception):
@@ -21,14 +20,14 @@ def environment(threads, **variables):
 
 
 def start(command, variables, first=True, cores=None):
-    """On `cores` only, if given. What processes other than the first print is dropped."""
+    """Runs a command, on `cores` only if given. Discards the output of all processes except the first."""
     return subprocess.Popen(list(map(str, command)), env=variables, stdin=subprocess.DEVNULL, text=True,
                             stdout=subprocess.PIPE if first else subprocess.DEVNULL,
                             preexec_fn=cores and (lambda: os.sched_setaffinity(0, cores)))
 
 
 def finish(processes):
-    """The lines that the first process printed, when all have ended well."""
+    """Returns the lines that the first process printed. Raises Failure if a process failed."""
     try:
         output = processes[0].communicate(timeout=TIMEOUT)[0]
         for process in processes:
@@ -51,7 +50,7 @@ def free_port():
 
 
 class Side:
-    """A program that answers each line it reads with a number."""
+    """A program that answers each line that it reads with a number."""
 
     def __init__(self, command, threads=1):
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -66,7 +65,7 @@ class Side:
                 self.process.kill()
                 ended = f"did not answer within {timeout} s"
             return float(self.process.stdout.readline())
-        except (BrokenPipeError, ValueError):  # nothing comes from a program that has ended
+        except (BrokenPipeError, ValueError):  # the program has ended without an answer
             self.process.wait()
             raise Failure(f"{' '.join(self.process.args)}\n{ended}: {' '.join(map(str, words))}") from None
 
@@ -76,8 +75,8 @@ class Side:
 
 
 class Ranks:
-    """Processes that wait for commands, one line for all of them, each at the FIFO `prefix`.RANK: mpirun hands its
-    input to the first rank only. What they print elsewhere than in answers is shown when one of them fails."""
+    """Processes that wait for commands. All get the same line, each through the FIFO `prefix`.RANK, because mpirun
+    passes its input to the first rank only. Output other than answers is shown if one of them fails."""
 
     def __init__(self, name, prefix, count):
         self.name = name
@@ -86,11 +85,11 @@ class Ranks:
         self.told = "start"
         for rank in range(count):
             os.mkfifo(f"{prefix}.{rank}")
-            # Opened for reading too, so that this does not wait for the other end.
+            # Opened for reading too, so that opening does not wait for the other end.
             self.pipes.append(os.open(f"{prefix}.{rank}", os.O_RDWR))
 
     def start(self, command, variables, answers=True):
-        """`answers`: with a line to each command."""
+        """Starts a process. With `answers`, it answers each command with a line."""
         self.running.append(subprocess.Popen(
             list(map(str, command)), env={**os.environ, **{name: str(value) for name, value in variables.items()}},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if answers else self.log, stderr=self.log))

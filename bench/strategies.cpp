@@ -1,14 +1,14 @@
-// Trains a model for a few steps with each strategy, and measures what a step costs. bench/strategies and
+// Trains a model for a few steps with each strategy, and measures the cost of a step. bench/strategies and
 // bench/strategies_voc run this program.
 //
-//   tandemrun --nproc-per-node 2 strategies          the strategies of several processes
+//   tandemrun --nproc-per-node 2 strategies          the strategies with several processes
 //   strategies --replicas 2 --batch-size 100         DataParallel
 //   strategies --batch-size 100                      one process
-//   strategies --model deeplabv3_resnet18 --crop 65  a segmentation network on made-up pictures
+//   strategies --model deeplabv3_resnet18 --crop 65  a segmentation network on made-up images
 //
-// Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and sees the
-// same batches, so the losses must agree. The batches are gathered and brought to the device before the clock starts.
-// On a GPU a step ends when the device has done its work, and `exposed` is only the time that the host waits.
+// Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and gets the
+// same batches, so the losses must agree. The batches are gathered and copied to the device before the clock starts. On
+// a GPU, a step ends when the device has finished its work, and `exposed` is only the time that the host waits.
 #include <bench/counting_group.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr int warm_up_steps = 3;
 
-// Pictures of noise. Their masks change the class every few pixels, without void. Sample i is equal in every process.
+// Images of noise. Their masks change the class every few pixels, without void. Sample i is the same in every process.
 class NoisePictures : public data::SampleDataset {
  public:
   explicit NoisePictures(std::int64_t side) : side_(side) {}
@@ -49,8 +49,8 @@ class NoisePictures : public data::SampleDataset {
 
 using Factory = std::function<std::unique_ptr<nn::Module>()>;
 
-// Makes the networks. One for segmentation has no auxiliary classifier, because DataParallel joins only one output. It
-// has no dropout, whose random numbers would differ between the strategies.
+// Makes the networks. A segmentation network has no auxiliary classifier, because DataParallel joins only one output.
+// It has no dropout, because the random numbers would differ between the strategies.
 Factory factory(const std::string& model) {
   if (model == "mnist") return [] { return std::make_unique<nn::models::MnistNet>(); };
   return [model]() -> std::unique_ptr<nn::Module> {
@@ -59,7 +59,7 @@ Factory factory(const std::string& model) {
   };
 }
 
-// How a model is trained: its forward pass, and what follows the backward pass.
+// How to train a model: its forward pass, and the work after the backward pass.
 struct Training {
   std::function<Tensor(const Tensor&)> forward;
   std::function<void()> update;
@@ -93,7 +93,7 @@ Training train_with_replicas(nn::Module& model, const Factory& make_replica, int
   return {[parallel](const Tensor& x) { return (*parallel)(x); }, [optimizer] { optimizer->step(); }};
 }
 
-// The bytes that the network interfaces of this network namespace have sent and received, without the loopback.
+// The bytes that the interfaces of this network namespace, except the loopback, have sent and received.
 std::pair<double, double> wire_bytes() {
   std::ifstream file("/proc/net/dev");
   double sent = 0, received = 0;
@@ -116,13 +116,13 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What one rank measured, for one step.
+// The measurements of one rank for one step.
 struct Measurement {
   double milliseconds = 0;  // median
-  double exposed = 0;       // the milliseconds of it that went into communication, median
+  double exposed = 0;       // the communication's part of those milliseconds, median
   double sent = 0, received = 0;
   double wire_sent = 0, wire_received = 0;
-  double early_loss = 0;  // of the first measured step, when rounding errors have not grown much yet
+  double early_loss = 0;  // of the first measured step, before rounding errors grow
   double loss = 0;        // of the last step
 };
 
@@ -170,7 +170,7 @@ Measurement measure(nn::Module& model, Training training, Group group, const std
   return result;
 }
 
-// Prints a line on rank 0. Each figure is a list of the values of all ranks, in the order of the ranks.
+// Prints a line on rank 0. Each figure is a list with the values of all ranks, in rank order.
 void print(const std::string& strategy, std::int64_t round, const Measurement& m, CountingGroup& group) {
   const nlohmann::json mine = {{"milliseconds", m.milliseconds},
                                {"exposed", m.exposed},
@@ -192,7 +192,7 @@ void print(const std::string& strategy, std::int64_t round, const Measurement& m
 }  // namespace
 
 int main(int argc, char** argv) {
-  TrainingOptions options("strategies", "Trains for a few steps with each strategy, and says what a step costs.");
+  TrainingOptions options("strategies", "Trains for a few steps with each strategy, and prints the cost of a step.");
   options.batch_size = 50;
   std::string data, model_name = "mnist", only;
   std::int64_t steps = 30, rounds = 1, replicas = 0, crop = 65;
@@ -208,8 +208,8 @@ int main(int argc, char** argv) {
   return options.run(argc, argv, [&] {
     const auto group = std::make_shared<CountingGroup>(init(options.init_options()));
     const int rank = group->rank(), world = group->size();
-    TANDEM_CHECK(replicas == 0 || world == 1, "--replicas ", replicas, ": DataParallel is for one process, there are ",
-                 world);
+    TANDEM_CHECK(replicas == 0 || world == 1, "--replicas ", replicas,
+                 ": DataParallel needs one process, but there are ", world);
     std::unique_ptr<data::Dataset> images;
     if (model_name == "mnist")
       images = std::make_unique<data::Mnist>(data::find_mnist({.data = data}).folder, data::Split::train);
@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
       batches.push_back({inputs.to(options.device()), targets.to(options.device())});
     }
     const Factory make_model = factory(model_name);
-    // The learning rate is so high that gradients which are not averaged show in the losses after a few steps.
+    // The learning rate is high. If gradients are not averaged, the losses show it after a few steps.
     const Sgd sgd{.lr = model_name == "mnist" ? 1e-3 : 1e-2, .momentum = 0.9};
 
     std::vector<std::pair<std::string, std::function<Training(nn::Module&)>>> strategies;
@@ -238,8 +238,8 @@ int main(int argc, char** argv) {
       add("one_process", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
     } else {
       add("ddp", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}); });
-      // With buckets of the usual size, all gradients of this small network share one bucket, which is full only when
-      // backward ends.
+      // With buckets of the usual size, all gradients of this small network share one bucket, which is full only at the
+      // end of backward.
       add("ddp_small_buckets", [&](nn::Module& model) {
         return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
@@ -255,15 +255,14 @@ int main(int argc, char** argv) {
                    " replicas");
     }
     for (std::int64_t round = 0; round < rounds; ++round) {
-      // Each round begins with another strategy, so that no strategy always gets the first moments of a run, which may
-      // be slow.
+      // Each round starts with a different strategy, because the first moments of a run may be slow.
       for (std::size_t i = 0; i < strategies.size(); ++i) {
         const auto& [name, make] = strategies[(i + static_cast<std::size_t>(round)) % strategies.size()];
         manual_seed(options.seed);
         const auto model = make_model();
         model->to(options.device());
         auto measurement = measure(*model, make(*model), group, batches, options.dtype);
-        // DataParallel copies from memory to memory: the state to each replica but the first, and the gradients back.
+        // DataParallel copies within memory: the state to each replica except the first, and the gradients back.
         for (std::int64_t i = 1; i < replicas; ++i) {
           for (const auto& entry : model->state_dict()) measurement.sent += static_cast<double>(entry.array.bytes());
           for (const auto& entry : model->parameters())

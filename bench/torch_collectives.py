@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The PyTorch side of bench/collectives: one rank of a torch.distributed group over Gloo. Commands and answers are
-those of collectives.cpp; the argument is what it calls COMMANDS.
+those of collectives.cpp; the argument is COMMANDS.
 """
 import os
 import sys
@@ -14,7 +14,7 @@ SIZE = int(os.environ["WORLD_SIZE"])
 
 
 def prepare(operation, size):
-    """What one iteration does, and the tensor that this rank gives."""
+    """Returns a function that runs one iteration, and this rank's input."""
     if operation == "barrier":
         return lambda iteration: dist.barrier(), None
     tensor = torch.ones(size // 4)

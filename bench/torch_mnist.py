@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """The PyTorch side of bench/mnist and scripts/gpu_check: one rank of a training of the MNIST network.
 
---style document is the script of "A Short Guide to PyTorch DDP" with the GPU replaced by the CPU and NCCL by Gloo. It
-loads in the training process, by that guide's own rule (as many loader processes as a process has cores, less one).
---style tuned is what someone who cares for speed makes of it: images as one tensor in memory, channels last, and no
-DistributedDataParallel where there is one process. (torch.compile was tried: on the CPU it makes a step of this network
-no faster.)
+--style document is the script of "A Short Guide to PyTorch DDP" with the CPU instead of the GPU and Gloo instead of
+NCCL. It loads in the training process, because that guide's rule is one loader process fewer than a process has cores.
+--style tuned is that script optimised for speed: images as one tensor in memory, channels last, and no
+DistributedDataParallel if there is one process. (torch.compile makes a step of this network no faster on the CPU.)
 
-With --device cuda the document's script is as the guide has it, on the GPU with NCCL; tuned keeps the data set there
-too and reads the loss once an epoch; and --style compiled is tuned, compiled, with the whole step, optimizer included,
-as one CUDA graph.
+With --device cuda, the document's script runs as the guide has it, on the GPU with NCCL. tuned also keeps the data set
+on the GPU and reads the loss once an epoch. --style compiled is tuned, compiled, with the whole step, including the
+optimizer, as one CUDA graph.
 
 Rank, world size and the address of rank 0 come from torchrun's environment variables. Writes JSON lines to --metrics.
 """
@@ -63,12 +62,12 @@ class Batches:
 
 
 class GraphedStep:
-    """Calls `step(image, target)`, which returns the loss, as one CUDA graph for batches of the first one's size."""
+    """Calls `step(image, target)`, which returns the loss, as one CUDA graph for batches of the first batch's size."""
 
     def __init__(self, step, model, image, target):
         self.step = step
         self.image, self.target = image.clone(memory_format=torch.preserve_format), target.clone()
-        # Running it before it is recorded must leave no trace in the training.
+        # Running the step before recording must not affect the training.
         before = {name: value.clone() for name, value in model.state_dict().items()}
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

@@ -1,5 +1,5 @@
-"""PyTorch's side of bench/networks: eager or compiled, then the arguments of networks.cpp, and its answer. channels
-last, autocast for bf16."""
+"""PyTorch's side of bench/networks. The first argument is eager or compiled; the others, and the answer, are those of
+networks.cpp. Uses channels last, and autocast for bf16."""
 import json
 import resource
 import sys
@@ -78,7 +78,7 @@ class UNet(nn.Module):
 
 
 def made_up_labels(shape, classes):
-    """0, 0, 0, 0, 0, 0, 0, 1, ...; in segmentation one more than there are classes, which is 255 then."""
+    """Labels 0, 0, 0, 0, 0, 0, 0, 1, ...; in segmentation there is one extra label, which becomes 255."""
     count = torch.Size(shape).numel()
     labels = torch.arange(count) // 7 % classes
     labels[labels == 21] = 255
@@ -86,7 +86,7 @@ def made_up_labels(shape, classes):
 
 
 def make_network():
-    """A model, and its loss on pictures."""
+    """A model, and its loss on images."""
     own = {"cifar_resnet20": (CifarResNet20, 10, [batch]), "vgg": (vgg, 10, [batch]),
            "resnet18": (torchvision.models.resnet18, 1000, [batch]), "unet": (UNet, 10, [batch, size, size])}
     if name in own:

@@ -92,7 +92,7 @@ def parameters(n):
 
 
 def optimizer(kind, forms, **options):
-    """The fastest of PyTorch's forms: one parameter after the other, foreach, or fused."""
+    """The fastest of PyTorch's forms: one parameter after another, foreach, or fused."""
     def make(n):
         steps = [kind(parameters(n), **options, **form).step
                  for form in [{"foreach": False}, *({f: True} for f in forms)]]
@@ -175,7 +175,7 @@ TABLE = {
     "global_avg_pool": (lambda n: [feature_maps(n).to(memory_format=torch.channels_last)], pool),
     "global_avg_pool_rows": (lambda n: [feature_maps(n)], pool),
 }
-# What is no function of arrays: prepared by itself.
+# Operations that are not functions of arrays are prepared separately.
 PREPARED = {
     "sgd": optimizer(torch.optim.SGD, ["foreach", "fused"], lr=1e-3, momentum=0.9),
     "adam": optimizer(torch.optim.Adam, ["foreach", "fused"]),
@@ -186,7 +186,7 @@ PREPARED = {
 
 
 def convolution(description, n):
-    """One step for each of PyTorch's layouts. The description is explained in ops.cpp."""
+    """One step for each of PyTorch's layouts. ops.cpp explains the description."""
     function, channels, kernel, stride, groups, size, dtype, *train = description.split(":")
     cin, cout = map(int, channels.split("-"))
     kernel, stride, groups, size = int(kernel), int(stride), int(groups), int(size)
@@ -211,7 +211,7 @@ def prepare(name, elements):
 
 
 def step_of(f, inputs, trains):
-    """A call of f, and with `trains` its backward pass too."""
+    """A call of f, and with `trains` also its backward pass."""
     if not trains:
         return lambda: f(*inputs)
     inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]

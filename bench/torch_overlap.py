@@ -27,7 +27,7 @@ class Rank:
         torch.manual_seed(RANK)
         self.inputs = torch.randn(batch, width)
         self.labels = torch.randint(width, (batch,))
-        for _ in range(3):  # the buckets that stay are made in the second forward
+        for _ in range(3):  # the final buckets are made in the second forward
             self.train()
         sizes = self.ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"]
         self.messages = [torch.zeros(int(size) // 4) for size in sizes.split(",")]
@@ -43,7 +43,7 @@ class Rank:
         return backward * 1000
 
     def communicate(self):
-        for message in self.messages:  # DistributedDataParallel divides before the sum too
+        for message in self.messages:  # DistributedDataParallel also divides before the sum
             message.div_(SIZE)
         for work in [dist.all_reduce(message, async_op=True) for message in self.messages]:
             work.wait()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Each convolution of a plan log (TANDEM_PLAN_LOG, docs/gpu.md) beside PyTorch's on the same GPU.
+"""Times each convolution of a plan log (TANDEM_PLAN_LOG, docs/gpu.md) next to PyTorch's on the same GPU.
 
     bench/torch_plans.py PLAN_LOG [--seconds 60]
 
-PyTorch asks cuDNN by its graph API, and chooses by timing too (torch.backends.cudnn.benchmark). Each is timed as ten
-calls in one CUDA graph. Prints microseconds, ours over theirs, and the algorithm; the largest loss comes first.
+PyTorch uses cuDNN's graph API and also chooses by timing (torch.backends.cudnn.benchmark). Each convolution is timed as
+ten calls in one CUDA graph. Prints microseconds, ours over theirs, and the algorithm; the largest loss comes first.
 """
 import argparse
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The PyTorch side of bench/trainer: the training of the MNIST network as a loop by hand and with Lightning's Trainer.
-Answers each line "WHAT WAY STEPS" with the seconds of so many steps, from the first forward pass on.
+"""The PyTorch side of bench/trainer: trains the MNIST network with a handwritten loop and with Lightning's Trainer.
+Answers each line "WHAT WAY STEPS" with the seconds for STEPS steps, measured from the first forward pass on.
 """
 import gzip
 import logging
@@ -24,7 +24,7 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
 
 
 def read(path, header):
-    """The bytes of one of MNIST's files behind its header, plain or gzip."""
+    """Returns the bytes after the header of one of MNIST's files, plain or gzip."""
     path = Path(path)
     data = path.read_bytes() if path.exists() else gzip.decompress(Path(f"{path}.gz").read_bytes())
     return torch.frombuffer(bytearray(data[header:]), dtype=torch.uint8)

@@ -1,5 +1,5 @@
-"""torchvision's side of bench/voc_loader: the same commands as voc_loader.cpp, with Pillow's pictures and what
-torchvision's segmentation reference does to them by default."""
+"""torchvision's side of bench/voc_loader: the commands of voc_loader.cpp, with Pillow's images and the default
+transforms of torchvision's segmentation reference."""
 import random
 import sys
 import time

@@ -1,5 +1,6 @@
-// What bench/trainer times: the same training as a loop by hand, with Trainer::step, and with Trainer::fit. Answers
-// each line "WHAT WAY STEPS" with the seconds of so many steps, from the first forward pass on. WHAT: mnist or empty.
+// The program that bench/trainer times: the same training as a handwritten loop, with Trainer::step, and with
+// Trainer::fit. Answers each line "WHAT WAY STEPS" with the seconds for STEPS steps, measured from the first forward
+// pass on. WHAT: mnist or empty.
 #include <tandem/core/ops.h>
 #include <tandem/tandem.h>
 
@@ -13,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One number: its steps cost what the loop around them costs.
+// A model with one number, whose steps cost only what the loop around them costs.
 struct Empty : nn::Module {
   Tensor weight = add_parameter("weight", ops::zeros({1}));
   Tensor forward(const Tensor&) override { return weight; }

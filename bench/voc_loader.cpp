@@ -7,10 +7,10 @@
 //
 //   time KIND EPOCH
 // The answer is the seconds for all full batches of an epoch. KIND is "exact" (torchvision's pixels), "scaled" (JPEGs
-// that are to be reduced are decoded smaller) or "read" (pictures and masks as they are stored).
+// that will be reduced are decoded at a smaller size) or "read" (images and masks as they are stored).
 //
 //   dump INDEX HEIGHT WIDTH FLIP TOP LEFT FILE
-// Resizes sample INDEX to HEIGHT x WIDTH, cuts out CROP x CROP at TOP, LEFT, and writes it to FILE: the pixels in f32,
+// Resizes sample INDEX to HEIGHT x WIDTH, crops CROP x CROP at TOP, LEFT, and writes it to FILE: the pixels in f32,
 // then the labels in i64.
 #include <tandem/data/epoch.h>
 #include <tandem/data/segmentation/segmentation_transform.h>
