@@ -1,4 +1,4 @@
-// Dataset: samples by number, handed out a batch at a time.
+// Dataset: numbered samples, returned a batch at a time.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -14,9 +14,9 @@ namespace tandem::data {
 struct Batch {
   Array inputs;                  // (N, ...): images (N, C, H, W)
   Array targets;                 // (N, ...): classes (N); undefined without targets
-  std::vector<Array> more = {};  // further arrays of the samples, each (N, ...): masks, lengths, other targets
+  std::vector<Array> more = {};  // additional arrays of the samples, each (N, ...): masks, lengths, other targets
 
-  // f(array) of each array that is defined.
+  // Applies f to each array that is defined.
   template <class F>
   Batch map(const F& f) const {
     const auto of = [&](const Array& array) { return array.defined() ? f(array) : array; };
@@ -24,7 +24,7 @@ struct Batch {
     for (const Array& array : more) result.more.push_back(of(array));
     return result;
   }
-  // The same numbers on that device.
+  // The same numbers on `device`.
   Batch to(Device device) const {
     return map([&](const Array& array) { return array.to(device); });
   }
@@ -39,22 +39,22 @@ struct Batch {
   }
 };
 
-// get() may be called from several threads at once. It returns fresh arrays, which the caller owns.
+// get() may be called from several threads at once. It returns new arrays, which the caller owns.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // The samples with the numbers `indices`, in that order. A number may come several times. Error when a number is not
-  // in [0, size).
+  // Returns the samples with the numbers `indices`, in that order. A number may occur several times. Throws an Error if
+  // a number is not in [0, size).
   virtual Batch get(std::span<const std::int64_t> indices) const = 0;
 
-  // The device that batches are made on. A Loader calls gather(), not get(), of a data set in the memory of a GPU. It
-  // sends the numbers of an epoch's samples to the GPU once, and the host waits for nothing.
+  // The device on which batches are created. For a data set in a GPU's memory, a Loader calls gather() instead of
+  // get(). It sends the numbers of an epoch's samples to the GPU once, and the host never waits.
   virtual Device device() const { return {}; }
-  // The samples with the numbers `indices` (N) i64, which is an array on device(). All numbers must be in [0, size).
+  // Returns the samples with the numbers `indices` (N) i64, an array on device(). All numbers must be in [0, size).
   virtual Batch gather(const Array& indices) const { return get(indices.to_vector<std::int64_t>()); }
 
-  // `indices` as an array on device(). Error when a number is not in [0, size).
+  // Returns `indices` as an array on device(). Throws an Error if a number is not in [0, size).
   Array numbers(std::span<const std::int64_t> indices) const {
     for (const auto index : indices)
       TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was requested, there are ", size());
@@ -64,7 +64,7 @@ class Dataset {
 
 }  // namespace tandem::data
 
-// A batch gives a structured binding its inputs and its targets, also where it has more arrays.
+// Structured binding of a batch gives its inputs and its targets, even if it has more arrays.
 template <>
 struct std::tuple_size<tandem::data::Batch> : std::integral_constant<std::size_t, 2> {};
 template <std::size_t I>

@@ -21,13 +21,13 @@ namespace tandem::nn {
 
 class Module;
 
-// True while this thread runs a part of a network for the second time: recompute() sets it (recompute.h). A module that
-// changes its own state in the forward pass must then leave it unchanged.
+// True while this thread runs a part of a network for the second time. recompute() sets it (recompute.h). A module that
+// changes its own state in the forward pass must then leave the state unchanged.
 inline thread_local bool recomputing = false;
 inline bool is_recomputing() { return recomputing; }
 
-// The number of parameters and children that were added to modules of this process so far, plus the number of times
-// that one was tied. Code that keeps a list of a model's parameters uses it to see whether the list may be out of date.
+// The number of parameters and children added to modules in this process so far, plus the number of calls that tied a
+// parameter. Code that caches a list of a model's parameters compares it to check whether the list may be out of date.
 std::uint64_t additions();
 
 struct NamedModule {
@@ -35,13 +35,13 @@ struct NamedModule {
   Module& module;
 };
 
-// The names that load_state_dict() could not match. Each name stands with its shape.
+// The names that load_state_dict() could not match, each with its shape.
 struct StateMismatch {
-  std::vector<std::string> missing;     // names that this module has and the state has not
-  std::vector<std::string> unexpected;  // names that the state has and this module has not
+  std::vector<std::string> missing;     // names in this module that the state lacks
+  std::vector<std::string> unexpected;  // names in the state that this module lacks
 };
 
-// Derive, add children and parameters where the members are declared, and define forward:
+// To define a module, derive from it, add children and parameters where the members are declared, and define forward():
 //
 //   struct Net : nn::Module {
 //     nn::Linear& hidden = add("hidden", nn::Linear(784, 100));
@@ -49,10 +49,10 @@ struct StateMismatch {
 //     Tensor forward(const Tensor& x) override { return output(relu(hidden(x))); }
 //   };
 //
-// Names and their order equal PyTorch's, so that state dicts can be exchanged. A module can be moved, but not copied.
+// Names and their order match PyTorch's, so state dicts are interchangeable. A module can be moved, but not copied.
 //
-// A module that takes other inputs than one Tensor defines forward() and operator() with the arguments that it wants.
-// operator() calls forward() inside called(), which serves the profile and the hooks:
+// A module whose input is not a single Tensor defines forward() and operator() with its own arguments. operator() calls
+// forward() inside called(), which handles the profile and the hooks:
 //
 //   struct Attention : nn::Module {
 //     using nn::Module::forward;  // compilers warn of a forward() that is hidden
@@ -62,8 +62,8 @@ struct StateMismatch {
 //     }
 //   };
 //
-// One module may be added under several names, to share its weights, and tie() shares a single parameter. A shared
-// parameter appears once among the parameters, under the first name. In the state dict it appears under each name.
+// A module may be added under several names, to share its weights. tie() shares a single parameter. A shared parameter
+// appears once among the parameters, under its first name. In the state dict it appears under each name.
 class Module {
  public:
   Module() = default;
@@ -71,41 +71,43 @@ class Module {
   Module& operator=(Module&&) = default;
   virtual ~Module() = default;
 
-  // Error in a class that does not define it.
+  // The default throws an Error.
   virtual Tensor forward(const Tensor& input);
   // Runs forward() and then the hooks. The call is a Scope under the name that this module has in its parent.
   Tensor operator()(const Tensor& input) {
     return called([&] { return forward(input); });
   }
 
-  // All parameters, buffers and modules of this module and below, depth first, in the order of registration. The
-  // parameters of a module come before those of its children. A shared parameter, buffer or module appears once, under
-  // its first name. modules() begins with this module, whose name is empty. children() are the modules directly below;
-  // a shared module may be among them twice. In PyTorch these functions are called named_parameters(), named_buffers(),
-  // named_modules() and named_children().
+  // All parameters, buffers and modules of this module and of those below it, depth first, in registration order. A
+  // module's own parameters come before its children's. A shared parameter, buffer or module appears once, under its
+  // first name. modules() begins with this module, whose name is empty. children() returns the modules directly below;
+  // a shared module may occur twice. PyTorch calls these functions named_parameters(), named_buffers(), named_modules()
+  // and named_children().
   std::vector<NamedTensor> parameters() const;
   std::vector<NamedTensor> buffers() const;
   std::vector<NamedModule> modules();
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& children() const { return children_; }
-  // The module at a dotted path below this module: "layer1.0". If no module has that path, an Error lists the names.
+  // Returns the module at a dotted path below this module, such as "layer1.0". If no module has that path, throws an
+  // Error that lists the names.
   Module& submodule(std::string_view path);
-  // Calls f with every module below, children first, and with this module last.
+  // Calls f with every module below this one, children first, and finally with this module.
   void apply(const std::function<void(Module&)>& f);
   std::int64_t parameter_count() const;  // the number of elements of all parameters
 
-  // Parameters and buffers, in the order of PyTorch's state_dict(). The arrays are not copies: they are the module's
-  // own, and show what it learns later. clone(model.state_dict()) keeps what it knows now, and renamed() gives parts.
+  // Parameters and buffers, in the order of PyTorch's state_dict(). The arrays are the module's own, not copies, so
+  // they change in later training. clone(model.state_dict()) keeps the current values, and renamed() selects parts.
   std::vector<NamedArray> state_dict() const;
-  // Copies `state` into this module. Error when a name is missing or unexpected, or has another shape: the Error lists
-  // all of them, and nothing is changed. Another Error: the names of a shared parameter are given different values.
-  // With strict = false only another shape is an Error, and the missing and unexpected names are returned.
+  // Copies `state` into this module. If a name is missing or unexpected, or has another shape, throws an Error that
+  // lists all of them, and changes nothing. Also throws an Error if the names of a shared parameter have different
+  // values. With strict = false, only another shape is an Error, and the function returns the missing and unexpected
+  // names.
   //
-  // When no name fits, names are compared without_wrappers() (core/io/arrays_file.h). A batch norm's
-  // num_batches_tracked may be missing, as in files of before 2019, and becomes 0.
+  // If no name matches, names are compared without_wrappers() (core/io/arrays_file.h). A batch norm's
+  // num_batches_tracked may be missing, as in files from before 2019, and becomes 0.
   StateMismatch load_state_dict(const std::vector<NamedArray>& state, bool strict = true);
 
-  // Makes `parameter`, a member of this module or of one below, the same parameter as `other`: one value, one gradient,
-  // two names. `other` has the same shape, dtype and device, and its value counts. For weights that are tied:
+  // Makes `parameter`, a member of this module or of one below it, the same parameter as `other`: one value, one
+  // gradient, two names. `other` has the same shape, dtype and device, and its value is kept. For tied weights:
   //
   //   struct Model : nn::Module {
   //     nn::Embedding& embedding = add("embedding", nn::Embedding(1000, 64));
@@ -113,36 +115,37 @@ class Module {
   //     Model() { tie(head.weight, embedding.weight); }
   //   };
   //
-  // Call it before an optimizer or DistributedDataParallel is made. Error when `parameter` is not a parameter of this
-  // module or is tied already.
+  // Call it before you construct an optimizer or DistributedDataParallel. Throws an Error if `parameter` is not a
+  // parameter of this module or is already tied.
   void tie(Tensor& parameter, const Tensor& other);
 
-  // Training mode (the default) or evaluation mode, for this module and all below. A module that is to stay in one mode
-  // overrides train().
+  // Sets training mode (the default) or evaluation mode for this module and all modules below it. A module that must
+  // stay in one mode overrides train().
   virtual void train(bool on = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
   void zero_grad();
-  // Says for all parameters whether they get gradients. Call it before an optimizer or DistributedDataParallel is made.
+  // Sets whether the parameters require gradients. Call it before you construct an optimizer or
+  // DistributedDataParallel.
   void requires_grad_(bool on = true);
 
-  // Brings parameters, buffers and gradients to `device`. All handles of them stay valid and see them there. Call it
-  // before an optimizer or DistributedDataParallel is made, because both lay out memory on the device.
+  // Moves parameters, buffers and gradients to `device`. All handles stay valid and see the change. Call it before you
+  // construct an optimizer or DistributedDataParallel, because both allocate memory on the device.
   void to(Device device);
-  // Gives all floating parameters and buffers another dtype.
+  // Converts all floating parameters and buffers to another dtype.
   void to(DType dtype);
 
-  // Runs `hook` after every call of this module, with the output. A call is operator(), not forward() alone.
+  // Runs `hook` with the output after every call of this module. A call is operator(), not forward() alone.
   HookHandle on_forward(std::function<void(Module& module, const Tensor& output)> hook);
   bool has_forward_hooks() const { return hooks_ && !hooks_->empty(); }
 
-  // The name of the class, with its important arguments: "Linear(in=784, out=10)".
+  // The class name with its important arguments, such as "Linear(in=784, out=10)".
   virtual std::string describe() const { return class_name(); }
   std::string class_name() const;
 
  protected:
-  // Registers `child` and returns it. The reference stays valid while this module lives, or the module that it was
-  // moved into.
+  // Registers `child` and returns it. The reference is valid as long as this module, or the module into which it was
+  // moved, lives.
   template <class M>
   M& add(std::string name, M child) {
     auto owned = std::make_shared<M>(std::move(child));
@@ -152,10 +155,10 @@ class Module {
   }
   void add_child(std::string name, std::shared_ptr<Module> child);
   Tensor add_parameter(std::string name, Array value);
-  // Adds a tensor of the state dict that is not trained, such as a running mean. It has no gradient.
+  // Adds a tensor to the state dict that is not trained, such as a running mean. It has no gradient.
   Tensor add_buffer(std::string name, Array value);
 
-  // "Linear(in=784, out=10)": the name of the class, and `parts` in brackets. For describe().
+  // Returns the class name with `parts` in brackets, such as "Linear(in=784, out=10)". For describe().
   template <class... Parts>
   std::string describe_as(const Parts&... parts) const {
     std::ostringstream text;
@@ -164,7 +167,7 @@ class Module {
     return std::move(text).str();
   }
 
-  // Runs `forward` as operator() does: inside a Scope, and with the hooks afterwards.
+  // Runs `forward` as operator() does: inside a Scope, followed by the hooks.
   template <class F>
   Tensor called(const F& forward) {
     Call call(*this);
@@ -177,7 +180,7 @@ class Module {
 
  private:
   friend class EvaluationMode;
-  // A call of forward() that is under way. Errors name its module by the path from the module that was called first.
+  // A running call of forward(). Errors name its module by the path from the module that was called first.
   class Call final : public Scope {
    public:
     explicit Call(Module& module) : Scope(Kind::module, module.range_name_), module_(module) {}
@@ -185,9 +188,9 @@ class Module {
     const char* path() const;  // "blocks.2.mlp", for profiles; lives as long as the program
 
    private:
-    std::vector<const Call*> calls() const;  // those under way, from this one outwards
-    // The outermost call whose module has this one below it, and the name of this one there. Calls of other networks
-    // may be under way too.
+    std::vector<const Call*> calls() const;  // the running calls, from this one outwards
+    // The outermost call whose module contains this one, and the name of this module there. Calls of other networks may
+    // be running too.
     std::pair<const Call*, std::string> outermost() const;
     Module& module_;
   };
@@ -200,15 +203,15 @@ class Module {
   bool training_ = true;
   const char* range_name_ = "forward";
   std::pair<const Module*, const char*>
-      path_{};                    // what Call::path() last was, and the module of the outermost call then
-  std::shared_ptr<Hooks> hooks_;  // null when no hook was added yet
+      path_{};                    // the last result of Call::path(), and the module of its outermost call
+  std::shared_ptr<Hooks> hooks_;  // null if no hook has been added
 
   void check_free(const std::string& name) const;
   void run_hooks(const Tensor& output);
 };
 
-// While one lives, a model is in evaluation mode. Afterwards each of its modules is in the mode that it was in: a part
-// that is frozen stays so.
+// While an EvaluationMode lives, a model is in evaluation mode. Afterwards each of its modules returns to its earlier
+// mode, so a frozen part stays frozen.
 class EvaluationMode : NoCopy {
  public:
   explicit EvaluationMode(Module& model);
@@ -219,7 +222,7 @@ class EvaluationMode : NoCopy {
   std::vector<std::pair<Module*, bool>> was_training_;
 };
 
-// The tree of modules, a line each, as PyTorch prints it.
+// Prints the tree of modules, one per line, like PyTorch.
 std::ostream& operator<<(std::ostream& out, const Module& module);
 
 }  // namespace tandem::nn

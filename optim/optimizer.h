@@ -1,6 +1,6 @@
 // Optimizer: moves parameters along their gradients. The base class manages the groups of parameters, their memory and
-// their state. Each algorithm has a class of its own, which has the options, says which state the algorithm keeps for
-// each parameter, and computes an update. Algorithms that look at one number at a time make a rule of
+// their state. Each algorithm is a separate class. It has the options, declares the state that the algorithm keeps for
+// each parameter, and computes an update. Algorithms that process one number at a time make a rule of
 // core/formulas/update_rules.h from their options and derive from FusedOptimizer (optim/fused_optimizer.h). Others
 // derive from OptimizerOf and compute with whole arrays.
 #pragma once
@@ -18,109 +18,110 @@
 
 namespace tandem::optim {
 
-// Parameters that are updated with the same options.
+// Parameters that share the same options.
 template <class Options>
 struct ParameterGroup {
   std::vector<NamedTensor> parameters;
   Options options;
 };
 
-// An option by its name in PyTorch: a number, a switch, or a pair such as Adam's betas.
+// An option under its PyTorch name: a number, a switch, or a pair such as Adam's betas.
 using OptionValue = std::variant<double, bool, std::array<double, 2>>;
 using NamedOption = std::pair<std::string, OptionValue>;
 
 // The state that an algorithm keeps for each parameter between its updates.
 struct KeptState {
-  std::vector<std::string> names;  // of arrays in the parameter's shape: "exp_avg", as PyTorch calls them
-  bool counts = false;             // also how many updates there were
+  std::vector<std::string> names;  // PyTorch's names, such as "exp_avg", of arrays in the parameter's shape
+  bool counts = false;             // whether the number of updates is also kept
 };
 
-// One parameter that is to be updated. All arrays are f32, row-major, and on the device of the parameter's group.
+// One parameter to update. All arrays are f32, row-major, and on the device of the parameter's group.
 struct ParameterUpdate {
   Array parameter;         // the update changes it in place
   Array gradient;          // the update only reads it
-  std::span<Array> state;  // as KeptState names them; the update changes them in place
-  Array count;             // (): the updates before this one, which the update raises by one; undefined without counts
+  std::span<Array> state;  // in the order of KeptState::names; the update changes them in place
+  Array count;             // (): the number of previous updates, which the update increments; undefined if counts is
+                           // false
   bool is_first;           // no update has written the state yet; it holds initial_state()
   Array while_finite;      // (): if it is infinite or NaN, nothing is updated; undefined: always update
 };
 
 // The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
-// one block too. All parameters of a group are on one device, and stay there from now on.
+// also one block. All parameters of a group must be on one device, and stay there.
 //
-// A step on a GPU may be recorded and repeated (optim/graphed_step.h), because everything that an update depends
-// on lies on the GPU: also the number of updates so far, and the options. Options may change between repetitions. Only
-// options that change which state the algorithm keeps may not: SGD's momentum from 0 to more, `centered`, `amsgrad`.
+// A step on a GPU may be recorded and replayed (optim/graphed_step.h), because everything that an update depends on is
+// in the GPU's memory, including the number of updates and the options. Options may change between replays. The
+// exception are options that change which state the algorithm keeps: SGD's momentum from 0 to more, `centered`,
+// `amsgrad`.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Makes one update from the gradients. A parameter without gradient, and its state, stay as they are. Gradients are
-  // only read.
+  // Makes one update from the gradients. A parameter without a gradient stays as it is, and so does its state.
+  // Gradients are only read.
   void step();
   void zero_grad();
   // From now on, step() changes nothing while this number, () f32 on the parameters' device, is infinite or NaN. A GPU
-  // checks the number itself, so the host does not wait for it. Optimizers that compute with whole arrays do not check
-  // it.
+  // checks the number itself, so the host does not wait for it. Optimizers that compute with whole arrays ignore it.
   void step_while_finite(const Array& number) { while_finite_ = number; }
   // Handles of the parameters of all groups.
   std::vector<Tensor> parameters() const;
-  // If two parameters have the same name, as in two modules, the second is called "weight#2".
+  // The names of a group's parameters. If two have the same name, as in two modules, the second becomes "weight#2".
   std::vector<std::string> parameter_names(int group) const;
   int group_count() const { return static_cast<int>(groups_.size()); }
 
-  // The learning rate of the next step, of the given parameter group.
+  // The learning rate of the given parameter group for the next step.
   virtual double lr(int group = 0) const = 0;
   virtual void set_lr(double lr, int group) = 0;
   void set_lr(double lr);  // of every group
-  // The number that a schedule cycles beside the learning rate: the momentum, or Adam's first beta. Error when the
-  // algorithm has neither.
+  // The number that a schedule cycles besides the learning rate: the momentum, or Adam's first beta. Throws an Error if
+  // the algorithm has neither.
   virtual double momentum(int group = 0) const = 0;
   virtual void set_momentum(double momentum, int group) = 0;
-  // All options of a group, and their change. Error for a name that is no option, or a value of another type.
+  // Returns or sets the options of a group. Throws an Error for an unknown name, or a value of the wrong type.
   virtual std::vector<NamedOption> group_options(int group) const = 0;
   virtual void set_group_options(int group, const std::vector<NamedOption>& options) = 0;
 
-  // The state that the next step depends on besides parameters and options. "layer1.0.weight/exp_avg" has PyTorch's
-  // name of the state behind the slash; SGD's state is "momentum". "layer1.0.weight/step" is the number of updates. A
-  // parameter has no state before its first update.
+  // The state on which the next step depends, besides parameters and options. In "layer1.0.weight/exp_avg", the part
+  // after the slash is PyTorch's name of the state; SGD's state is "momentum". "layer1.0.weight/step" is the number of
+  // updates. A parameter has no state before its first update.
   std::vector<NamedArray> state_dict() const;
-  // Error when an entry fits no parameter, or when a part of a parameter's state is missing. Then nothing is changed. A
-  // parameter of which `state` has nothing is as before its first update.
+  // Throws an Error and changes nothing if an entry matches no parameter, or if a part of a parameter's state is
+  // missing. A parameter without entries in `state` is reset to its state before the first update.
   void load_state_dict(const std::vector<NamedArray>& state);
 
-  // "SGD", "Adam": PyTorch's name of the class.
+  // PyTorch's name of the class, such as "SGD" or "Adam".
   std::string name() const;
 
  protected:
-  // `step_name`, such as "SGD::step", stands in profiles and errors. Error when a parameter is not f32 or is given
-  // twice, or when a group has no parameters.
+  // `step_name`, such as "SGD::step", is for profiles and errors. Throws an Error if a parameter is not f32 or is given
+  // twice, or if a group has no parameters.
   Optimizer(const char* step_name, std::vector<std::vector<NamedTensor>> groups);
 
   virtual KeptState kept_state(int group) const = 0;
-  // One update of each of these parameters of `group`.
+  // Makes one update of each of these parameters of `group`.
   virtual void update(int group, std::span<ParameterUpdate> updates) = 0;
-  // The options of a group have changed.
+  // Called when the options of a group have changed.
   virtual void options_changed(int /*group*/) {}
-  // The value of the numbers of the state before the first update.
+  // The initial value of the state's numbers.
   virtual double initial_state(int) const { return 0; }
-  std::size_t checked_group(int group) const;  // `group`; Error when there is no such group
+  std::size_t checked_group(int group) const;  // returns `group`; throws an Error if there is no such group
 
  private:
   struct Entry {
     NamedTensor parameter;
-    std::vector<Array> state;  // as the group's `kept` names them
-    Array count;               // () f32: the number of updates; undefined when the algorithm does not count
+    std::vector<Array> state;  // in the order of the group's `kept`
+    Array count;               // () f32: the number of updates; undefined if the algorithm does not count
     bool is_started = false;
   };
   struct StateArrays {
     std::string name;
-    std::vector<Array> arrays;  // one for each entry
+    std::vector<Array> arrays;  // one per entry
   };
   struct Group {
     Device device;
     std::vector<Entry> entries;
-    std::vector<StateArrays> states;  // each is made when it is first needed
-    std::vector<std::string> kept;    // the names of those that the algorithm needs with its options of now
+    std::vector<StateArrays> states;  // each is created when it is first needed
+    std::vector<std::string> kept;    // the names of the states that the algorithm needs with its current options
   };
 
   void prepare(int group, const KeptState& kept);
@@ -132,7 +133,7 @@ class Optimizer {
 };
 
 // The part of an optimizer that is the same for all kinds of options. Options has three members: lr; check(name), which
-// throws for values out of range; visit(self, f), which calls f("lr", self.lr) and the like for each option.
+// throws if a value is out of range; and visit(self, f), which calls f("lr", self.lr) and so on for each option.
 template <class Options>
 class OptimizerOf : public Optimizer {
  public:
@@ -152,7 +153,7 @@ class OptimizerOf : public Optimizer {
     change(group, [&](Options& options) {
       if constexpr (has_momentum) options.momentum = momentum;
       else if constexpr (has_betas) options.betas[0] = momentum;
-      else detail::fail(name(), " has no momentum that could be set to ", momentum);
+      else detail::fail(name(), " has no momentum to set to ", momentum);
     });
   }
 
@@ -168,7 +169,7 @@ class OptimizerOf : public Optimizer {
         Options::visit(changed, [&, &key = key, &value = value](const char* known, auto& option) {
           if (key != known) return;
           const auto* given = std::get_if<std::decay_t<decltype(option)>>(&value);
-          TANDEM_CHECK(given, name(), ": the option ", key, " has a value of another type");
+          TANDEM_CHECK(given, name(), ": the option ", key, " has a value of the wrong type");
           option = *given;
           is_known = true;
         });
@@ -187,7 +188,7 @@ class OptimizerOf : public Optimizer {
   static constexpr bool has_momentum = requires(Options o) { o.momentum; };
   static constexpr bool has_betas = requires(Options o) { o.betas; };
 
-  // Options that check() refuses leave the group as it is.
+  // If check() rejects the options, the group keeps its old ones.
   template <class F>
   void change(int group, F f) {
     Options changed = options(group);
@@ -210,7 +211,8 @@ class OptimizerOf : public Optimizer {
   std::vector<Options> options_;
 };
 
-// Checks of options. Error unless the value is a number from 0 to `most`; for check_fraction() from 0 to below 1.
+// Checks of options. They throw an Error unless the value is a number from 0 to `most`, or, for check_fraction(), from
+// 0 to below 1.
 void check_option(const char* optimizer, const char* name, double value,
                   double most = std::numeric_limits<double>::infinity());
 void check_fraction(const char* optimizer, const char* name, double value);
