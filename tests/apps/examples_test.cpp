@@ -1,4 +1,4 @@
-// The programs of apps/examples beside the same networks in PyTorch, from the same weights on the same batches.
+// Compares the programs of apps/examples with the same networks in PyTorch, with the same weights and batches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ TEST_P(Example, HasPyTorchsLosses) {
 INSTANTIATE_TEST_SUITE_P(Programs, Example, ::testing::Values("resnet", "char_transformer", "unet", "gan"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Python reads the weights by PyTorch's own names, and computes what the program computed.
+// Python reads the weights under PyTorch's own names, and computes the same results as the program.
 TEST(ToPythonExample, writes_files_that_torch_computes_the_same_from) {
   TANDEM_NEEDS_TORCH();
   const TemporaryFolder folder;
@@ -63,7 +63,7 @@ TEST(ToPythonExample, asks_for_a_folder) {
   expect_parts(outcome.err, {"to_python: expected the folder"});
 }
 
-// The percentages behind "test accuracy ".
+// Returns the percentages after "test accuracy ".
 std::vector<std::string> accuracies(const std::string& out) {
   std::vector<std::string> found;
   const std::regex pattern("test accuracy ([0-9.]+) %");
@@ -99,7 +99,7 @@ TEST(MnistExample, explains_a_failure) {
   expect_parts(outcome.err, {"mnist: ", "/nowhere/mnist"});
 }
 
-// The program that pages begin with is the example's main().
+// The program at the start of the pages is the example's main().
 TEST(MnistExample, is_what_the_pages_show) {
   const std::string fence = "```cpp\n";
   const std::string program = read_bytes(TANDEM_SOURCE_DIR "/apps/examples/mnist.cpp");

@@ -1,5 +1,5 @@
-// Every kind of failure at every point of a job: it ends in time, with an error, names the guilty rank, and leaves
-// nothing.
+// Injects every kind of failure at every point of a job. The job must end in time with an error, name the guilty rank,
+// and leave nothing behind.
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ std::vector<Fault> all_faults() {
   return faults;
 }
 
-// Processes that were started with `mark` in their environment.
+// Returns the processes that were started with `mark` in their environment.
 std::vector<std::string> processes_with(const std::string& mark) {
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -78,13 +78,13 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
     // The rank that failed comes first.
     const auto report = outcome.err.substr(outcome.err.find("tandemrun: "));
     EXPECT_EQ(report.find("tandemrun: rank " + std::to_string(faulty) + " failed first"), 0u) << outcome.err;
-    // The rank says it, and nobody says it again.
+    // The rank reports its error, and no other process repeats it.
     const auto said = outcome.err.find("injected");
     EXPECT_NE(said, std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.err.find("injected", said + 1), std::string::npos) << outcome.err;
   }
   EXPECT_EQ(processes_with(mark), std::vector<std::string>());
-  // What the ranks did last stays, and nothing else. A rank that fails before the ranks have met leaves no record.
+  // Only the flight records stay. A rank that fails before the ranks have met leaves no record.
   int records = 0;
   for (const auto& entry : fs::directory_iterator(folder / "tmp")) {
     const bool is_record = entry.path().filename().string().starts_with("tandem-flight-");
@@ -107,8 +107,8 @@ INSTANTIATE_TEST_SUITE_P(All, FaultMatrix, ::testing::ValuesIn(all_faults()), []
   return info.param.kind + "_at_" + info.param.point + "_of_" + std::to_string(info.param.ranks);
 });
 
-// Two hosts, each with half of the ranks. When the last rank comes to the point, something happens to one of the hosts
-// or to the network between them.
+// Two hosts, each with half of the ranks. When the last rank reaches the point, a fault hits one host or the network
+// between them.
 class TwoHosts : public ::testing::TestWithParam<Fault> {
  protected:
   static constexpr int seconds_allowed = 20;  // from the fault to the end of both launchers
@@ -150,7 +150,7 @@ class TwoHosts : public ::testing::TestWithParam<Fault> {
     return words;
   }
 
-  // The process that runs rank `rank` of the job that was started with `mark` in its environment.
+  // Returns the process that runs rank `rank` of the job started with `mark` in its environment.
   static pid_t process_of(int rank, const std::string& mark) {
     for (const auto& pid : processes_with(mark)) {
       std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
@@ -219,7 +219,7 @@ TEST_P(TwoHosts, end_in_time_name_the_guilty_and_leave_nothing) {
   if (kind == "stop") says(said, "rank " + std::to_string(faulty) + (point == "init" ? " of " : " ("));
   if (kind == "partition" || kind == "one_way" || kind == "lost_node") says(first.err(), "--node-rank 1");
   if (kind == "partition" || kind == "one_way" || kind == "lost_store") says(second.err(), "lost the node that serves");
-  // Each host's ranks see the others go.
+  // Each host's ranks notice that the others are gone.
   if (kind == "reset") says(said, "lost the node that serves");
 
   EXPECT_TRUE(testing::eventually([&] { return processes_with(mark).empty(); }, std::chrono::seconds(5)))
@@ -233,8 +233,8 @@ TEST_P(TwoHosts, end_in_time_name_the_guilty_and_leave_nothing) {
   }
 }
 
-// The whole matrix takes five minutes: tests/long/two_hosts runs it. Here: a lost network at every point, and
-// everything else at two points.
+// The whole matrix takes five minutes, and tests/long/two_hosts runs it. This test has a lost network at every point,
+// and every other fault at two points.
 std::vector<Fault> faults_of_two_hosts() {
   const bool all = std::getenv("TANDEM_WHOLE_MATRIX") != nullptr;
   std::vector<Fault> faults;

@@ -1,4 +1,5 @@
-// The flight records of real jobs: kept when something fails, gone when nothing does, and right about who is behind.
+// The flight records of real jobs. They stay if something fails, disappear otherwise, and say correctly which rank is
+// behind.
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/running_process.h>
@@ -34,7 +35,7 @@ class Flight : public ::testing::Test {
   std::map<std::string, std::string> variables() const {
     return {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", (folder_ / "tmp").string()}};
   }
-  // The text behind `before`, to the end of its line.
+  // Returns the text after `before`, up to the end of its line.
   static std::string after(const std::string& text, const std::string& before) {
     const auto place = text.find(before);
     if (place == std::string::npos) return "";
@@ -85,7 +86,7 @@ TEST_F(Flight, a_job_that_goes_well_leaves_nothing) {
 TEST_F(Flight, sigusr2_keeps_a_copy_while_the_job_goes_on) {
   RunningProcess running(job("mark"), variables());
   ASSERT_TRUE(eventually([&] { return fs::exists(folder_ / "mark"); })) << running.err();
-  // The others wait in the bucket by now or soon.
+  // The other ranks are waiting in the bucket by now, or soon will be.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   running.send(SIGUSR2);
   ASSERT_TRUE(eventually([&] { return running.err().find("--explain") != std::string::npos; })) << running.err();
@@ -97,7 +98,7 @@ TEST_F(Flight, sigusr2_keeps_a_copy_while_the_job_goes_on) {
   EXPECT_NE(text.find("ranks 0 and 2 waited in number"), std::string::npos) << text;
 }
 
-// Ranks that another launcher starts: each names its file.
+// Another launcher starts the ranks, and each rank names its file.
 TEST_F(Flight, without_our_launcher_each_rank_names_its_file) {
   for (const std::string kind : {"none", "kill"}) {
     auto command = job(kind);

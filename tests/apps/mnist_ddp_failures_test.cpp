@@ -1,4 +1,4 @@
-// What goes wrong in mnist_ddp: bad data, dead ranks, full disks and wrong options, each named once and in time.
+// Failures of mnist_ddp: bad data, dead ranks, full disks and wrong options. Each must be reported once and in time.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ using testing::run_mnist_ddp;
 using testing::tandemrun;
 using testing::write_bytes;
 
-// What each wrong input is called; none may hang, and every process ends.
+// The error for each wrong input. No input may hang, and every process must end.
 TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
   const auto images = read_bytes(folder / "data/train-images-idx3-ubyte");
   const auto labels = read_bytes(folder / "data/train-labels-idx1-ubyte");
@@ -52,7 +52,7 @@ TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
 }
 
 TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
-  // The folder is a relative one, and rank 1 runs where there is no such folder.
+  // The folder is relative, and rank 1 runs in a folder without it.
   fs::create_directory(folder / "nowhere");
   const std::string script = "if [ $RANK = 1 ]; then cd " + path("nowhere") + "; else cd " + folder.path().string() +
                              "; fi; exec " + mnist_ddp + " --data data";
@@ -102,7 +102,7 @@ TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
   }
 }
 
-// A limit on the size of files stands for the full disk: the write fails part of the way.
+// A limit on file sizes simulates the full disk: the write fails partway.
 TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
   const auto limited = [&](const std::string& arguments, const std::string& launcher = "") {
     const std::string script =
@@ -114,7 +114,7 @@ TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
   EXPECT_EQ(save.code, 1);
   expect_parts(save.err, {"full/net.safetensors"});
   EXPECT_TRUE(fs::is_empty(folder / "full"));
-  // None of the others is taken for one that left too early.
+  // No other rank is blamed for leaving too early.
   const auto two =
       limited("--save " + path("full/net.safetensors") + " --backend gloo", tandemrun + " --nproc-per-node 2 ");
   EXPECT_EQ(two.code, 1);
@@ -144,7 +144,7 @@ TEST_F(MnistDdp, usage_errors_end_with_2) {
   EXPECT_EQ(run_mnist_ddp(1, {"--help"}).code, 0);
 }
 
-// An error of another kind is: a folder may come back.
+// An error of another kind is restarted, because a folder may come back.
 TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
   const auto run = [](const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {testing::tandemrun, "--nproc-per-node", "2", "--max-restarts", "3",
@@ -162,7 +162,8 @@ TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
   expect_parts(other.err, {"all ranks start again: restart 3 of 3"});
 }
 
-// Daemons and some batch systems close descriptors. The next file or socket would get the number, and what is printed.
+// Daemons and some batch systems close descriptors. The next file or socket would get that number and receive printed
+// text.
 TEST_F(MnistDdp, closed_descriptors_are_not_taken_for_files) {
   const auto closed = [&](const std::string& arguments, const std::string& which) {
     return testing::run_process({"sh", "-c", "exec " + arguments + " " + which}, {{"OMP_NUM_THREADS", "1"}});
@@ -196,7 +197,7 @@ TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
   EXPECT_TRUE(fs::exists(net));
 }
 
-// The trace grows over the limit, and the model does not.
+// The trace exceeds the limit, and the model does not.
 TEST_F(MnistDdp, a_full_disk_for_the_trace_costs_no_model) {
   const auto net = path("net.safetensors");
   for (const std::string steps : {"", " --profile-steps 2:60"}) {
@@ -225,7 +226,7 @@ TEST_F(MnistDdp, paths_of_any_bytes_can_be_trained_on_and_saved_to) {
   EXPECT_TRUE(fs::exists(fs::path(checkpoints) / "checkpoint-0002-00000008.safetensors"));
 }
 
-// With these the program would only crash.
+// With these settings, the program would only crash.
 TEST_F(MnistDdp, settings_of_threads_that_cannot_work_are_named) {
   const auto with = [&](const std::string& setting) {
     return testing::run_process(

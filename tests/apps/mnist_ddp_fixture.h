@@ -1,4 +1,4 @@
-// The built mnist_ddp, alone and through tandemrun, on a few images of the bundled sample.
+// Runs the built mnist_ddp, alone and through tandemrun, on a few images of the bundled sample.
 #pragma once
 
 #include <tandem/data/idx.h>
@@ -22,7 +22,7 @@ namespace tandem::testing {
 inline const std::string mnist_ddp = TANDEM_PROGRAM_DIR "/mnist_ddp";
 inline const std::string tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
 
-// The first images of the bundled sample, in files of their own.
+// Writes the first images of the bundled sample to separate files.
 inline void write_subset(const std::filesystem::path& folder, std::int64_t train, std::int64_t test) {
   const std::filesystem::path sample = TANDEM_SOURCE_DIR "/data/sample";
   const auto write = [&](const std::string& name, std::int64_t count) {
@@ -48,7 +48,7 @@ inline Outcome run_mnist_ddp(int processes, const std::vector<std::string>& argu
   return run_process(command, all);
 }
 
-// The numbers behind "Total loss: ".
+// Returns the numbers after "Total loss: ".
 inline std::vector<double> total_losses(const std::string& out) {
   std::vector<double> losses;
   std::istringstream lines(out);

@@ -1,4 +1,4 @@
-// The numbers of mnist_ddp: those of the same training in PyTorch, and 16 bits close to f32.
+// Compares the losses of mnist_ddp with the same training in PyTorch, and 16 bits with f32.
 #include <tandem/core/io/safetensors.h>
 
 #include <gtest/gtest.h>
@@ -53,8 +53,8 @@ TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
   }
 }
 
-// Also at lr 0.02 with momentum 0.9, where rounding alone soon moves a loss by a thousandth. There convolutions are
-// direct sums, as PyTorch's are; a test of SyncBatchNorm holds how near to f64 tiles are at this rate.
+// Also at lr 0.02 with momentum 0.9, where rounding alone soon changes a loss by a thousandth. Convolutions are direct
+// sums there, like PyTorch's. A test of SyncBatchNorm checks how close to f64 tiles are at this rate.
 TEST(MnistDdpAgainstPyTorch, the_losses_of_the_first_steps_are_the_same) {
   std::ifstream file(TANDEM_SOURCE_DIR "/tests/golden/training.json");
   const auto golden = json::parse(file);
@@ -101,7 +101,7 @@ TEST_F(MnistDdp, trains_in_bf16_close_to_f32) {
   EXPECT_NE(found, expected);
 }
 
-// Few images: most CPUs compute f16 convolutions slowly.
+// Uses few images, because most CPUs compute f16 convolutions slowly.
 TEST_F(MnistDdp, trains_in_f16_close_to_f32) {
   const auto f32 = run_mnist_ddp(2, with_data({"--epochs", "1"})),
              f16 = run_mnist_ddp(2, with_data({"--epochs", "1", "--dtype", "f16"}));

@@ -1,4 +1,4 @@
-// Signals and limits that end mnist_ddp before it is done: nothing is lost.
+// Signals and limits that end mnist_ddp early. Nothing may be lost.
 #include <gtest/gtest.h>
 #include <support/running_process.h>
 
@@ -42,7 +42,7 @@ class MnistDdpSignals : public MnistDdp {
   }
 };
 
-// The signal comes in the middle of an epoch or at its end, wherever it hits.
+// The signal arrives at any moment, in the middle of an epoch or at its end.
 TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
   const std::map<std::string, std::string> one_thread = {{"OMP_NUM_THREADS", "1"}};
   for (const auto& [processes, signal, code] : {std::tuple(1, SIGTERM, 128 + SIGTERM),
@@ -70,7 +70,7 @@ TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
   }
 }
 
-// A rank that alone gets the signal, as from a user who knows its process, takes the others along.
+// If only one rank gets the signal, for example from a user who knows its process ID, all ranks stop.
 TEST_F(MnistDdpSignals, OneRanksSignalEndsAll) {
   const auto words = job(1, {"--checkpoint", path("c"), "--save-every", "5"});
   std::string program;
@@ -106,7 +106,7 @@ TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
 }
 
 // The disk takes 2 s. A terminal and a launcher may both send a signal, which counts once. A user who sends a second
-// one later does not want to wait.
+// signal later does not want to wait.
 TEST_F(MnistDdpSignals, ASecondSignalWithinASecondCountsOnceALaterOneEndsAtOnce) {
   for (const auto& [name, pause, is_saved] :
        {std::tuple("once", std::chrono::milliseconds(100), true), {"later", std::chrono::milliseconds(1300), false}}) {
@@ -143,7 +143,7 @@ TEST_F(MnistDdpSignals, MaxTimeEndsWithACheckpointAndTheModel) {
   expect_parts(wrong.err, {"--max-time 5 years: expected a duration such as 90s, 90m or 2h"});
 }
 
-// The metrics of a resumed job are those of an undisturbed one: no line is there twice.
+// The metrics of a resumed job are those of an uninterrupted one: no line occurs twice.
 TEST_F(MnistDdpSignals, MetricsGoOnWhereTheCheckpointIs) {
   const auto steps = [&] {
     std::vector<int> found;
@@ -165,8 +165,8 @@ TEST_F(MnistDdpSignals, MetricsGoOnWhereTheCheckpointIs) {
   EXPECT_EQ(epochs, 3);
 }
 
-// A step over 19 batches of 5 samples and one of 1 is a step over one batch of 96. The network has no batch norm, whose
-// statistics are those of a batch.
+// A step over 19 batches of 5 samples and one of 1 is equal to a step over one batch of 96. The network has no batch
+// norm, because its statistics depend on the batch.
 TEST_F(MnistDdpSignals, AccumulationIsTheLargeBatchAlsoWhereTheLastOneIsShort) {
   const auto losses = [&](const Words& more) {
     Words command = {
@@ -186,7 +186,7 @@ TEST_F(MnistDdpSignals, AccumulationIsTheLargeBatchAlsoWhereTheLastOneIsShort) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(parts[i], large[i], 2e-6) << "step " << i;
 }
 
-// Ctrl-Z and fg: the pause is longer than --timeout, which no rank has used up.
+// Ctrl-Z and fg: the pause is longer than --timeout, but does not count towards it.
 TEST_F(MnistDdpSignals, APauseLongerThanTheTimeoutEndsNothing) {
   for (const std::string backend : {"shm", "gloo"}) {
     RunningProcess running(job(2, {"--timeout", "2", "--backend", backend, "--metrics", path(backend), "--log-every",

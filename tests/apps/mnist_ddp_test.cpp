@@ -1,4 +1,4 @@
-// What mnist_ddp says and writes, alone and through tandemrun.
+// The output and files of mnist_ddp, alone and through tandemrun.
 #include <tandem/core/io/arrays_file.h>
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST_F(MnistDdp, accuracy_counts_every_test_image_once) {
 }
 
 TEST_F(MnistDdp, profile_shows_what_each_thread_of_each_rank_did) {
-  // Small buckets: the communication thread takes the first ones while backward goes on.
+  // With small buckets, the communication thread sends the first ones while backward continues.
   const auto outcome = run_mnist_ddp(
       2, with_data({"--epochs", "1", "--profile", path("trace.json"), "--workers", "1", "--bucket-cap-mb", "0.02"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -141,7 +141,7 @@ TEST_F(MnistDdp, profile_says_where_the_time_of_some_steps_went) {
   for (const int rank : {0, 1}) {
     const auto trace = testing::read_trace(path("trace.rank" + std::to_string(rank) + ".json"));
     EXPECT_EQ(trace.count("compute", "SGD::step"), 2);
-    std::map<std::string, std::string> notes;  // of a convolution's ranges, and the modules around it
+    std::map<std::string, std::string> notes;  // from a convolution's ranges and the modules around it
     for (const auto& range : trace.ranges) {
       if (range.at("name") != "conv2d backward" && range.at("name") != "linear") continue;
       for (const auto& [key, value] : range.at("args").items()) notes[key] = value;
@@ -179,7 +179,7 @@ TEST_F(MnistDdp, trains_with_every_strategy) {
   const auto one = train(1, {"--strategy", "ddp"});
   EXPECT_EQ(train(1, {"--strategy", "dp", "--threads", "1"}), one);
   const auto replicas = train(1, {"--strategy", "dp", "--threads", "2"});
-  EXPECT_NE(replicas.first, one.first);  // each batch norm saw its own half
+  EXPECT_NE(replicas.first, one.first);  // each batch norm used only its own half
   EXPECT_NEAR(replicas.second.back() / one.second.back(), 1, 0.1);
 
   const auto refused = run_mnist_ddp(2, with_data({"--strategy", "dp"}));
@@ -220,7 +220,7 @@ TEST_F(MnistDdp, meets_at_a_tcp_address_without_a_launcher) {
   EXPECT_EQ(total_losses(outcome.out).size(), 1u);
 }
 
-// With a learning rate of 0 the losses of the batches are the same with and without accumulation.
+// With a learning rate of 0, the losses of the batches are the same with and without accumulation.
 TEST_F(MnistDdp, accumulates_and_compresses) {
   for (const int processes : {1, 2}) {
     const auto losses = [&](const std::string& accumulate) {
@@ -236,8 +236,8 @@ TEST_F(MnistDdp, accumulates_and_compresses) {
       return found;
     };
     const auto of_batches = losses("1"), of_steps = losses("3");
-    // Batches of 100, 100, 100 and 30: a step of three and one of what is left. On two processes 100 and 65: one step.
-    // The loss of a step is the mean over its samples.
+    // Batches of 100, 100, 100 and 30 make one step of three and one of the rest. On two processes, 100 and 65 make one
+    // step. The loss of a step is the mean over its samples.
     if (processes == 1) {
       ASSERT_EQ(of_batches.size(), 4u);
       ASSERT_EQ(of_steps.size(), 2u);

@@ -1,4 +1,4 @@
-// A job that loses a rank and starts again, on one host and on two, ends with the bits of one that was left in peace.
+// A job that loses a rank and restarts, on one host or two, ends with the same bits as an undisturbed job.
 #include <tandem/distributed/system/socket.h>
 
 #include <data/idx_files.h>
@@ -39,7 +39,7 @@ class Restart : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // mnist_ddp for a second or two, with many checkpoints. Its process numbers go to files pid<rank>.<attempt>.
+  // mnist_ddp for a second or two, with many checkpoints. It writes its process IDs to files pid<rank>.<attempt>.
   Words training(const std::string& saved, const Words& more = {}) const {
     const std::string script = "echo $$ > " + path("pid") + "$RANK.$TORCHELASTIC_RESTART_COUNT; exec \"$@\"";
     return Words{"sh",
@@ -64,7 +64,7 @@ class Restart : public ::testing::Test {
   Words checkpoints() const {
     return {"--checkpoint", path("checkpoints"), "--resume", "--save-every-steps", "2", "--timeout", "60"};
   }
-  // What an undisturbed run of two ranks ends with.
+  // The final weights of an undisturbed run with two ranks.
   std::string expected_weights() const {
     const auto outcome = testing::run_process(
         Words{tandemrun, "--nproc-per-node", "2"} + training("undisturbed.safetensors"), one_thread);
@@ -78,7 +78,7 @@ class Restart : public ::testing::Test {
       found += entry.path().filename().string().starts_with("checkpoint-");
     return found;
   }
-  // Kills a rank of the first attempt once it has come to its `count`-th checkpoint.
+  // Kills a rank of the first attempt after its `count`-th checkpoint.
   void kill_in_the_middle(int rank, std::size_t count = 2) const {
     ASSERT_TRUE(eventually([&] { return checkpoints_found() >= count; }));
     const auto pid = std::stoi(read_bytes(folder_ / ("pid" + std::to_string(rank) + ".0")));

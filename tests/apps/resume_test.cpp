@@ -1,5 +1,5 @@
-// A job that is stopped and resumed ends with the bits of one that was left in peace, also where the bits depend on
-// what each rank alone has.
+// A job that is stopped and resumed ends with the same bits as an undisturbed job, even if they depend on state that
+// only one rank has.
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
@@ -30,7 +30,7 @@ class Resume : public ::testing::Test {
     return outcome;
   }
 
-  // Trains `steps` steps at once, and again with a stop after `stop` steps. What the second part says.
+  // Trains `steps` steps at once, and again with a stop after `stop` steps. Returns the output of the second part.
   std::string expect_same_bits(int ranks, int stop, int steps, const Words& arguments) const {
     const auto with = [&](Words more) {
       more.insert(more.end(), arguments.begin(), arguments.end());
@@ -54,10 +54,10 @@ class Resume : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// Gloo's ring adds the gradients of three ranks in an order that depends on their place in the bucket.
+// Gloo's ring adds the gradients of three ranks in an order that depends on their position in the bucket.
 TEST_F(Resume, has_the_same_buckets) { expect_same_bits(3, 5, 10, {"--backend", "gloo"}); }
 
-// PowerSGD begins with the third step. Each rank keeps what it has not sent yet.
+// PowerSGD starts at the third step. Each rank stores what it has not sent yet.
 TEST_F(Resume, has_what_powersgd_keeps) { expect_same_bits(2, 5, 10, {"--compress", "powersgd"}); }
 
 // 2 ranks take 12 steps an epoch: the stop is in the middle of an epoch, and at its end.
@@ -84,7 +84,7 @@ TEST_F(Resume, with_other_ranks_leaves_out_what_is_bound_to_them_and_says_so) {
                                " processes wrote the checkpoint; ignored its order of gradients in the buckets",
                                "state of the communication hook", "random numbers of each rank"});
   }
-  // Without these, nothing is said of them.
+  // Without these options, the output does not mention them.
   train(2, {"--checkpoint", path("plain"), "--epochs", "1"});
   const auto outcome = train(1, {"--checkpoint", path("plain"), "--epochs", "2", "--resume"});
   expect_parts(outcome.err, {"2 processes wrote the checkpoint; ignored its order of gradients in the buckets"});
@@ -97,13 +97,13 @@ TEST_F(Resume, without_the_hook_of_before_says_so) {
   expect_parts(outcome.err, {"this run has no such communication hook and ignores the state"});
 }
 
-// The weights that PowerSGD compresses take 197 KiB, which every rank keeps once more.
+// The weights that PowerSGD compresses take 197 KiB, and every rank stores a second copy.
 TEST_F(Resume, says_how_large_the_part_of_the_ranks_is) {
   const auto outcome = train(6, {"--checkpoint", path("checkpoints"), "--max-steps", "3", "--compress", "powersgd"});
   expect_parts(outcome.err, {"saved a checkpoint at step 3: 1.", " MiB of it belong to single ranks", "6 processes"});
 }
 
-// A limit on the size of files stands for the full disk: rank 0 fails while it takes what the other ranks have.
+// A limit on file sizes simulates the full disk: rank 0 fails while it receives the other ranks' state.
 TEST_F(Resume, a_full_disk_is_named_and_leaves_no_partial_file) {
   const std::string script = "ulimit -f 1200; exec \"$@\"";
   const auto outcome =

@@ -22,8 +22,8 @@ namespace {
 using testing::MnistDdp;
 using Words = std::vector<std::string>;
 
-// Runs a program at a terminal of its own. `answer` gets all that the terminal shows, again and again, and returns the
-// keys that are pressed next. The result is all that it showed in the end.
+// Runs a program at a separate terminal. `answer` is called repeatedly with everything that the terminal shows, and
+// returns the keys to press next. The result is everything that the terminal showed.
 std::string at_terminal(Words command, const std::function<std::string(const std::string& shown)>& answer) {
   std::vector<char*> words;
   for (auto& word : command) words.push_back(word.data());
@@ -84,8 +84,8 @@ TEST_F(Terminal, ControlCIsAnsweredOnALineOfItsOwn) {
   }
 }
 
-// The first one is that of the first batches, near ln 10, and not a part of it. The job runs until the line is there,
-// however fast it is, and learns next to nothing until then.
+// The first loss must be that of the first batches, near ln 10, and not only a part of the number. The job runs until
+// the line appears, and learns almost nothing until then.
 TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   bool is_pressed = false;
   const std::string shown = at_terminal(job(1, {"--lr", "1e-7"}), [&](const std::string& all) {
@@ -98,7 +98,7 @@ TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   ASSERT_NE(at, std::string::npos) << shown;
   EXPECT_NEAR(std::stod(shown.substr(at + mark.size(), 10)), 2.4, 0.4) << shown;
   EXPECT_TRUE(is_pressed) << shown;
-  // It fits into the 80 columns that a terminal without a size has, and has no part of a number.
+  // The line fits the 80 columns of a terminal without a size, and does not cut off a number.
   const std::regex whole(
       "epoch \\d+/\\d+ batch \\d+/\\d+  loss [\\d.]+  [\\d:hm]+ left, job [\\d:hm]+(  [\\d.]+ images/s)?");
   for (auto begin = shown.find("\repoch "); begin != std::string::npos; begin = shown.find("\repoch ", begin + 1)) {
@@ -108,7 +108,7 @@ TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   }
 }
 
-// In a pipe or a file, with whatever copies, rank 0's lines come once and in order.
+// In a pipe or a file, rank 0's lines come once and in order, even with copies.
 TEST_F(Terminal, LinesSurviveTheLaunchersCopies) {
   for (const Words& copies :
        {Words{}, {"--tee", "3"}, {"--tee", "1:2"}, {"--redirects", "1:3"}, {"--redirects", "3"}}) {

@@ -1,4 +1,4 @@
-// The program of docs/trainer.md, and what the page does with it.
+// The program of docs/trainer.md, and the uses that the page shows.
 #include <gtest/gtest.h>
 #include <support/running_process.h>
 
@@ -19,7 +19,7 @@ std::vector<std::string> job(int processes, const std::string& folder, const std
   return command;
 }
 
-// An epoch has 50 steps on two processes, so a checkpoint after 7 steps more is most often in its middle.
+// An epoch has 50 steps on two processes, so a checkpoint every 7 steps is usually in its middle.
 TEST(ThreeWays, AKilledJobGoesOnWithAnyNumberOfProcesses) {
   const TemporaryFolder folder;
   const std::string checkpoints = (folder / "run1").string();

@@ -1,4 +1,4 @@
-// --version of every program that has a command line, and --help of those without options of their own.
+// --version of every program with a command line, and --help of those without options of their own.
 #include <gtest/gtest.h>
 
 #include "support/process.h"
@@ -56,7 +56,7 @@ TEST(Help, NamesUnknownArguments) {
   expect_parts(job.err, {"multi_init: 5: unknown argument"});
 }
 
-// /dev/full takes nothing. What was asked for is lost, so the program has failed.
+// /dev/full rejects all writes. The requested output is lost, so the program has failed.
 TEST(StandardOutput, ThatTakesNothingIsAnError) {
   const testing::TemporaryFolder folder;
   for (const std::string command :
@@ -73,7 +73,7 @@ TEST(StandardOutput, ThatTakesNothingIsAnError) {
   }
 }
 
-// Nobody reads any more, which is no failure of the launcher's.
+// The reader is gone, which is not a failure of the launcher.
 TEST(StandardOutput, ThatIsClosedEarlyEndsNoJob) {
   const auto outcome =
       run_process({"bash", "-c",

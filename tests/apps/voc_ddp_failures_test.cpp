@@ -1,5 +1,5 @@
-// Data and weights that are damaged or malicious: voc_ddp says what and where, and no process waits for one that has
-// failed.
+// Damaged or malicious data and weights. voc_ddp must report the problem and its place, and no process may wait for a
+// failed one.
 #include <tandem/data/images/image_png.h>
 #include <tandem/data/segmentation/segmentation_picture.h>
 
@@ -18,14 +18,15 @@ using testing::write_bytes;
 
 class VocDdpFailures : public VocDdp {
  protected:
-  // Alone and as two processes, on a copy of the sample that `damage` has changed: given the folder of scene_a's files.
+  // Runs alone and as two processes, on a copy of the sample that `damage` has changed. `damage` gets the folder of
+  // scene_a's files.
   void expect(const std::vector<std::string>& words, const std::function<void(const fs::path& year)>& damage,
               const std::vector<std::string>& more = {}) {
     fs::remove_all(folder / "data");
     fs::copy(testing::voc_sample, folder / "data", fs::copy_options::recursive);
     damage(folder / "data/VOCdevkit/VOC2012");
     for (const int processes : {1, 2}) {
-      // In one epoch each sample is read: all at once, or one by one by two processes.
+      // One epoch reads each sample, all by one process or in turn by two.
       std::vector<std::string> arguments = {
           "--data", path("data"),     "--epochs", "1", "--sync-bn", "--batch-size", processes == 1 ? "3" : "1",
           "--save", path("model.pth")};
@@ -85,9 +86,9 @@ TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
 
 TEST_F(VocDdpFailures, weights_made_to_harm) {
   const auto nothing = [](const fs::path&) {};
-  // A pickle that would call os.system, in the format before zip files, behind its magic number.
+  // A pickle that would call os.system, in the format before zip files, after its magic number.
   const std::string magic = std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-  const std::string rest = "\x80\x02M\xe9\x03.\x80\x02}.";  // protocol 1001, no remarks on the system
+  const std::string rest = "\x80\x02M\xe9\x03.\x80\x02}.";  // protocol 1001, no information about the system
   write_bytes(folder / "evil.pth",
               magic + rest + "\x80\x02" + "cposix\nsystem\nX" + std::string("\x04\0\0\0", 4) + "true\x85R.");
   const std::string no_storages = "\x80\x02].";
@@ -98,7 +99,7 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
   expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
 }
 
-// None of these begins a download.
+// None of these starts a download.
 TEST_F(VocDdpFailures, a_wrong_folder_for_the_data) {
   fs::create_directories(folder / "up/VOCdevkit/VOC2012/JPEGImages");
   for (const auto& [data, words] : {std::pair<std::string, std::string>{"tpyo", "there is no such folder: create it"},

@@ -38,7 +38,7 @@ TEST(DetectAnomaly, SaysWhatTheInputsHadAlready) {
                "in its input 0, 1 of 2 numbers");
   const Tensor y(array_of({0, 4}));
   EXPECT_ERROR(log_(y), "in the result of log_", "-inf at (0)");
-  // Processors give NaN a sign, which says nothing.
+  // Processors give NaN a sign, which has no meaning.
   EXPECT_ERROR(Tensor(array_of({-std::numeric_limits<float>::quiet_NaN()})) + 1, "the first is nan at (0)");
 }
 
@@ -50,7 +50,7 @@ TEST(DetectAnomaly, NamesTheOperationWhoseGradientIsNotFinite) {
   const DetectAnomaly detect;
   EXPECT_ERROR(loss().backward(), "in the gradient that sqrt gives its input 0", "1 of 2 numbers is not finite",
                "inf at (1)");
-  // A pass that failed leaves nothing behind.
+  // A failed pass leaves nothing behind.
   const Tensor y(array_of({4, 1}), true);
   sum(sqrt(y)).backward();
   EXPECT_EQ(y.grad().to_vector<float>(), (std::vector<float>{0.25, 0.5}));

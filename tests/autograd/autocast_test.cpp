@@ -20,7 +20,7 @@ Tensor matrix(std::int64_t rows, std::int64_t columns) {
   return {ops::map(functors::Affine{0.05, -0.4}, counting({rows, columns})), true};
 }
 
-// Which dtype each operation computes in, given f32 inputs. The table is PyTorch's.
+// The dtype in which each operation computes with f32 inputs. The table is PyTorch's.
 TEST(Autocast, Table) {
   const Tensor x = image(), a = matrix(4, 5), b = matrix(5, 3), w = matrix(3, 5), bias(ops::ones({3}), true);
   const Tensor kernel(ops::full({2, 3, 3, 3}, 0.1), true), positive(ops::ones({2, 2}));

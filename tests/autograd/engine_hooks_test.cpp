@@ -1,4 +1,4 @@
-// Callbacks of the backward engine: when a gradient is ready, and at the end of a pass.
+// Callbacks of the backward engine, when a gradient is ready and at the end of a pass.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
@@ -30,7 +30,8 @@ TEST(Engine, HooksFireOnceWithTheFinalGradient) {
   EXPECT_EQ(seen, (std::vector<float>{12, 22}));
 }
 
-// Three layers whose weights announce their gradients. `weight_first`: which operand of the product the weight is.
+// Three layers whose weights record when their gradients are ready. `weight_first`: whether the weight is the product's
+// first operand.
 Names order_of_hooks(bool weight_first) {
   Names order;
   std::vector<Tensor> weights;
@@ -40,7 +41,7 @@ Names order_of_hooks(bool weight_first) {
     w.on_grad_ready([&order, i] { order.push_back("w" + std::to_string(i)); });
     weights.push_back(w);
     x = weight_first ? mul(w, x) : mul(x, w);
-    // Its closure runs when everything above it is done.
+    // The marker's closure runs after everything above it.
     x = autograd::record("marker", {x}, x.value(),
                          [&order, i](const Array& grad, autograd::Needs) -> autograd::Gradients {
                            order.push_back("above " + std::to_string(i));

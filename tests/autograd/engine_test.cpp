@@ -1,4 +1,4 @@
-// The backward engine: where gradients go, how long a graph lives, and what it notices.
+// The backward engine: the destination of gradients, the lifetime of a graph, and the mistakes that it detects.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/device/memory_stats.h>
@@ -36,7 +36,7 @@ TEST(Engine, ZeroGradForgetsTheGradientAndTheNextPassWrites) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{5, 5}));
 }
 
-// The numbers of another step would come in their place, where gradients keep their memory.
+// If gradients keep their memory, it would then hold the numbers of another step.
 TEST(Engine, AGradientIsValidUntilTheNextBackward) {
   for (const bool in_buffer : {false, true}) {
     Tensor x = leaf({1, 2}), y = leaf({3, 4});
@@ -181,7 +181,7 @@ TEST(Engine, Diamonds) {
   sum(y).backward();
   EXPECT_EQ(grad_of(x), (std::vector<float>{1 << 20}));
 
-  // One side longer than the other: the shared part must wait for both.
+  // One branch is longer than the other: the shared part must wait for both.
   const Tensor z = leaf({3});
   const Tensor shared = z * z;
   sum(shared + exp(shared * 0) * shared).backward();
@@ -189,7 +189,7 @@ TEST(Engine, Diamonds) {
 }
 
 TEST(Engine, AGradientThatTwoUsersSeeIsNotAddedToInPlace) {
-  // add() hands the same array to both operands; each then gets another contribution.
+  // add() passes the same array to both operands; each then gets another contribution.
   const Tensor x = leaf({1}), y = leaf({1});
   const Tensor a = x * 1, b = y * 1;
   sum(a + b + a * 10 + b * 100).backward();
@@ -248,7 +248,7 @@ TEST(Engine, BackwardTakesAGradient) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{20, 400}));
   EXPECT_ERROR((x * x).backward({.gradient = array_of({1, 2, 3})}), "(3)", "(2)");
   EXPECT_ERROR((x * x).backward(), "(2)", "more than one element");
-  // In the dtype of the tensor, whatever it comes in; with any strides.
+  // The gradient has the tensor's dtype, whatever dtype and strides arrive.
   const Tensor y(testing::counting({2, 3}), true);
   (y * 2).backward({.gradient = testing::strided(testing::counting({2, 3}, DType::f64))});
   EXPECT_EQ(grad_of(y), (std::vector<float>{0, 2, 4, 6, 8, 10}));
@@ -262,7 +262,7 @@ TEST(Engine, TheGraphIsFreedUnlessRetained) {
   y.backward();
   EXPECT_EQ(grad_of(x), (std::vector<float>{12}));
   EXPECT_ERROR(y.backward(), "sum", "freed", "retain_graph");
-  // Also where only a part of it has been used up.
+  // Also if only a part of the graph has been used up.
   const Tensor shared = x * x;
   sum(shared).backward();
   EXPECT_ERROR(sum(shared * 2).backward(), "mul", "freed");
@@ -315,7 +315,7 @@ TEST(Engine, WrongGradientsFromAClosureAreNamed) {
   };
   EXPECT_ERROR(operation({}).backward(), "wrong", "0", "1");
   EXPECT_ERROR(operation({ops::zeros({3})}).backward(), "wrong", "(3)", "(2)");
-  // The same where the gradient goes straight to a leaf.
+  // The same if the gradient goes straight to a leaf.
   const Tensor x = leaf({1, 2});
   const Tensor y = autograd::record(
       "wrong", {x}, x.value(), [](const Array&, autograd::Needs) -> autograd::Gradients { return {ops::zeros({3})}; });
@@ -390,7 +390,7 @@ TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
     changed.fill(0);
     EXPECT_ERROR(y.backward({.gradient = ops::ones(y.shape())}), form.name, "fill");
   }
-  // Outputs that are saved.
+  // Operations that save their outputs.
   const std::vector<std::pair<const char*, std::function<Tensor(const Tensor&)>>> unary = {
       {"exp", [](const Tensor& x) { return exp(x); }},
       {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},

@@ -1,4 +1,4 @@
-// Gradients of results on the way: retain_grad() and autograd::grad().
+// Gradients of intermediate results: retain_grad() and autograd::grad().
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// x^2, with a backward that is `factor` times what it should be.
+// x^2, with a backward that is wrong by the factor `factor`.
 Tensor squared(const Tensor& x, double factor = 1) {
   return autograd::record("square", {x}, ops::zip(functors::Mul{}, x.value(), x.value()),
                           [in = autograd::Saved("square", x.value()), factor](const Array& grad, autograd::Needs) {

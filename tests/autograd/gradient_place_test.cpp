@@ -1,4 +1,4 @@
-// Gradients that are written straight into the memory where they are to be.
+// Gradients that operations write directly to their final memory.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/operation.h>
@@ -17,7 +17,7 @@ namespace {
 using autograd::Gradients;
 using testing::noise_array;
 
-// Twice x. Notes whether there was a place, and uses it.
+// Twice x. Records whether there was a place, and uses it.
 Tensor doubled(const Tensor& x, bool& had_place) {
   return autograd::record("doubled", {x}, ops::map(functors::Affine{2, 0}, x.value()),
                           [&had_place](const Array& grad, autograd::Needs) -> Gradients {
@@ -31,7 +31,7 @@ Tensor doubled(const Tensor& x, bool& had_place) {
                           });
 }
 
-// Twice x. Notes whether the gradient so far could be taken, and then adds its own to it.
+// Twice x. Records whether the existing gradient could be taken, and then adds its own to it.
 Tensor doubled_into(const Tensor& x, bool& could_take) {
   return autograd::record("doubled_into", {x}, ops::map(functors::Affine{2, 0}, x.value()),
                           [&could_take](const Array& grad, autograd::Needs) -> Gradients {
@@ -64,7 +64,7 @@ TEST(GradientPlace, IsTheGradientSoFarOfAnInputWithSeveralUses) {
   EXPECT_EQ(gradient(sum(first)), std::vector<float>(3, 6));
   EXPECT_FALSE(could_take) << "no other gradient has come";
 
-  // The operation that was made last runs first.
+  // The most recently created operation runs first.
   const Tensor again = leaf * 3;
   const Tensor early = doubled_into(again, could_take);
   bool late_could_take = true;
@@ -73,7 +73,7 @@ TEST(GradientPlace, IsTheGradientSoFarOfAnInputWithSeveralUses) {
   EXPECT_TRUE(could_take);
   EXPECT_TRUE(late_could_take);
 
-  // Both operands of a sum get the same Array as their gradient: nobody may write over it.
+  // Both operands of a sum get the same Array as their gradient, so neither may overwrite it.
   const Tensor shared = leaf * 3, other = leaf * 7;
   const Tensor used = doubled_into(shared, could_take);
   EXPECT_EQ(gradient(sum(used) + sum(shared + other)), std::vector<float>(3, 3 * (2 + 1) + 7));
@@ -129,7 +129,7 @@ TEST(GradientPlace, CountsAsAWrite) {
   EXPECT_GT(buffer.storage()->version(), before);
 }
 
-// The gradients of these layers, with buffers in row-major order and in channels last, are those without.
+// The gradients of these layers, with row-major and channels-last buffers, equal those without buffers.
 TEST(GradientPlace, ServesConvolutionsLinearLayersAndBatchNorm) {
   manual_seed(4);
   const Tensor x(noise_array({3, 2, 6, 6}, 0));

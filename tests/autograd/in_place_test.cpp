@@ -1,4 +1,4 @@
-// Operations in place: values, gradients, and what they refuse.
+// In-place operations: values, gradients, and rejected arguments.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/core/ops.h>
@@ -96,7 +96,7 @@ TEST(InPlace, KeepsTheMemoryShapeAndDtype) {
   EXPECT_EQ(flags.value().to_vector<float>(), (std::vector<float>{0, 0}));
   const Tensor counter(Array::from(std::vector<std::int64_t>{5}, {1}));
   EXPECT_EQ(add_(counter, 2).item(), 7);
-  // Overlapping views: each reads what was there before.
+  // Overlapping views: each reads the values from before.
   const Tensor all(counting({5}));
   add_(Tensor(all.value().slice(0, 1, 5)), Tensor(all.value().slice(0, 0, 4)));
   EXPECT_EQ(all.value().to_vector<float>(), (std::vector<float>{0, 1, 3, 5, 7}));

@@ -1,4 +1,4 @@
-// Operators, in a program that uses both namespaces whole.
+// Operators, in a program that uses both namespaces.
 #include <tandem/autograd/functions.h>
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(Operators, Comparisons) {
   EXPECT_EQ(bools_of(2 == x), (vector<bool>{false, true, false}));
   EXPECT_EQ(bools_of(x != 2), (vector<bool>{true, false, true}));
   EXPECT_EQ(bools_of(2 != x), (vector<bool>{true, false, true}));
-  // Arrays too, and what comes out goes on.
+  // Arrays work too, and the results can be used further.
   const Array labels = array_of({1, 5, 3});
   EXPECT_EQ(mean(cast(labels == x, DType::f32)).item(), 2.0f / 3);
   EXPECT_EQ(values_of(where(x > 1, x, 0).value()), (vector<float>{0, 2, 3}));
@@ -85,7 +85,7 @@ TEST(Operators, InPlace) {
   x[0] += 1;
   EXPECT_EQ(values_of(x.value()), (vector<float>{6, 21}));
 
-  // A total that grows has a gradient.
+  // A running total has a gradient.
   const Tensor weight(array_of({3, 4}), true);
   Tensor total(ops::zeros({}));
   for (int i = 1; i <= 3; ++i) total += sum(weight * i);

@@ -1,5 +1,5 @@
-// What the blocks of a kernel find is merged in a tree (core/cuda/block_tree.cuh): with every number of blocks around
-// those where the tree changes its form.
+// A tree merges the results of a kernel's blocks (core/cuda/block_tree.cuh). The tests use every number of blocks
+// around those at which the tree changes its shape.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 
@@ -20,7 +20,7 @@ namespace {
 using testing::gpu;
 using testing::numbers;
 
-// Whole numbers: their sums are the same in any order.
+// Whole numbers have the same sum in any order.
 Array whole_numbers(const Shape& shape) {
   std::vector<float> values(static_cast<std::size_t>(shape.product()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7 % 31) - 11;
@@ -54,14 +54,14 @@ TEST(CudaBlockTree, ReducesAnyNumberOfRowsAndColumns) {
     }
 }
 
-// So many outputs that each of them has one warp.
+// There are so many outputs that each one gets one warp.
 TEST(CudaBlockTree, ReducesManyRowsByWarps) {
   const Array x = whole_numbers({8448, 513}), there = x.to(gpu);
   EXPECT_EQ(ops::reduce(Reduction::sum, there, {1}).to_vector<float>(),
             ops::reduce(Reduction::sum, x, {1}).to_vector<float>());
 }
 
-// From one block on to 5 x 5 and more. What is left of the counters would show in the second round.
+// From one block to 5 x 5 and more. Counters that are not reset would show in the second round.
 TEST(CudaBlockTree, SumsOverAnyNumberOfBlocks) {
   constexpr std::int64_t of_block = 256 * 16;
   for (const std::int64_t blocks : {1, 2, 3, 4, 5, 9, 10, 17})

@@ -1,4 +1,4 @@
-// Arrays that are joined on the GPU, by one kernel where that can be.
+// Concatenation on the GPU, with one kernel if possible.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ using testing::expect_same;
 using testing::gpu;
 using testing::numbers;
 
-// Joins the parts on both devices. Returns how many kernels the GPU needed for that, or -1 on a GPU that does not say.
+// Joins the parts on both devices. Returns the number of kernels that the GPU needed, or -1 if the GPU does not report
+// it.
 std::int64_t kernels_for(const std::vector<Array>& parts, int dim) {
   std::vector<Array> there;
   for (const Array& part : parts) there.push_back(part.to(gpu));

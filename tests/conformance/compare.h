@@ -1,4 +1,4 @@
-// What the tests of the GPU share: numbers to compute with, and how near to the CPU's result it has to come.
+// Shared by the GPU tests: random numbers, and the allowed difference from the CPU's result.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -19,7 +19,7 @@ namespace tandem::testing {
 
 inline const Device gpu = Device::cuda(0);
 
-// While one lives, the emulated libraries take plans that are made while a step is recorded.
+// While this lives, the emulated libraries accept plans that are made while a step is recorded.
 struct PlansWhileRecording {
 #ifdef TANDEM_EMULATED_CUDA
   PlansWhileRecording() { emulation::libraries().plan_while_recording = true; }
@@ -27,7 +27,7 @@ struct PlansWhileRecording {
 #endif
 };
 
-// Normally distributed; for integers rounded, and small enough for sums and products of them in u8.
+// Normally distributed. For integers, rounded and small enough for sums and products in u8.
 inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType::f32) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
@@ -41,7 +41,7 @@ inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType:
   return Array::from(values, shape).to(dtype);
 }
 
-// Each element within tolerance * max(floor, |expected|); infinities and NaN are only near themselves.
+// Each element is within tolerance * max(floor, |expected|). Infinities and NaN match only themselves.
 inline void expect_same(const Array& expected, const Array& found, double tolerance, double floor = 1) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
@@ -53,7 +53,7 @@ inline void expect_same(const Array& expected, const Array& found, double tolera
   }
 }
 
-// The same within one rounding of the dtype.
+// Equal within one rounding of the dtype.
 inline void expect_same(const Array& expected, const Array& found) {
   expect_same(expected, found, machine_epsilon(expected.dtype()));
 }

@@ -1,4 +1,4 @@
-// Every raw operation on the GPU gives what it gives on the CPU.
+// Every raw operation gives the same on the GPU as on the CPU.
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 
@@ -27,7 +27,7 @@ TEST(CudaCore, CopiesToTheDeviceAndBack) {
   EXPECT_EQ(there.to(Device{}).to_vector<float>(), a.to_vector<float>());
 }
 
-// Sizes around those of the ring that uploads go through, many of them before the GPU has read the first.
+// Sizes around the ring's size for uploads, with many uploads before the GPU has read the first.
 TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
   std::vector<Array> there;
   std::vector<float> firsts;
@@ -35,7 +35,7 @@ TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
     const auto first = static_cast<float>(there.size());
     Array here = ops::full({count}, first);
     there.push_back(here.to(cuda));
-    here.fill(-1);  // what was given is given
+    here.fill(-1);  // the data was already copied
     firsts.push_back(first);
   };
   for (int i = 0; i < 300; ++i) upload(1 + i % 7);
@@ -54,7 +54,7 @@ TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
 }
 
 #ifdef TANDEM_EMULATED_CUDA
-// Every use of the GPU throws the Error. A destructor must not throw.
+// Every use of the lost GPU throws an Error. A destructor must not throw.
 TEST(CudaCore, WhatALostGpuHeldCanBeDestroyed) {
   const Device other = Device::cuda(1);
   Array there = ops::ones({4}, DType::f32, other), here = ops::ones({4}, DType::f32, cuda);
@@ -95,7 +95,7 @@ TEST(CudaCore, ReducesRowsAndColumns) {
   const Array a = numbers({70, 1000});
   for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{0, 1}}) {
     const Array sum = ops::reduce(Reduction::sum, a, dims);
-    // Positive and negative numbers cancel: what rounding leaves grows with the root of how many they are.
+    // Positive and negative numbers cancel, so the rounding error grows with the square root of their count.
     const double size = std::sqrt(static_cast<double>(a.numel() / sum.numel()));
     expect_same(sum, ops::reduce(Reduction::sum, a.to(cuda), dims), 1e-6, size);
     expect_same(ops::reduce(Reduction::max, a, dims), ops::reduce(Reduction::max, a.to(cuda), dims), 0);

@@ -1,4 +1,4 @@
-// --device of a training program, where there are GPUs.
+// --device of a training program on a machine with GPUs.
 #include <tandem/distributed/training/options/training_options.h>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace tandem::distributed {
 namespace {
 
-// A program's device, or its exit code where it does not come to training.
+// A program's device, or its exit code if it does not reach training.
 struct Outcome {
   std::optional<Device> device;
   int code = 0;
@@ -65,7 +65,7 @@ TEST(DeviceOption, CudaWithoutAGpuIsAUsageError) {
   EXPECT_EQ(none.code, 2);
   EXPECT_FALSE(none.device);
   EXPECT_NE(none.err.find("--device cuda: "), std::string::npos) << none.err;
-  // All of a host fail alike, and its first process says so.
+  // All processes of a host fail in the same way, and the first one reports it.
   for (int rank = 0; rank < 3; ++rank) {
     const auto too_few = run({"--device", "cuda"}, 2, rank, 3);
     EXPECT_EQ(too_few.code, 2);

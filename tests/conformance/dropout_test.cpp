@@ -1,4 +1,4 @@
-// Dropout drops the same numbers on every device.
+// Dropout drops the same elements on every device.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -15,7 +15,7 @@ using testing::gpu;
 using testing::numbers;
 
 TEST(CudaDropout, DropsWhatTheCpuDrops) {
-  // Around a block of 64 numbers, and more than a thread block sees to.
+  // Sizes around a block of 64 numbers, and more than one thread block handles.
   for (const std::int64_t size : {1, 15, 16, 63, 64, 65, 1000, 20011}) {
     for (const double p : {0.1, 0.5, 1.0}) {
       for (const DType dtype : testing::floating_dtypes) {

@@ -23,7 +23,7 @@ using testing::gpu;
 using testing::machine_epsilon;
 using testing::numbers;
 
-// A view of an array of shape (4, 5, 6, 7), which is made on both devices.
+// A view of an array of shape (4, 5, 6, 7), which is created on both devices.
 struct Layout {
   const char* name;
   Array (*view)(const Array& base);
@@ -49,19 +49,19 @@ const Layout layouts[] = {
     {"a scalar", [](const Array& a) { return a.select(0, 1).select(0, 1).select(0, 1).select(0, 1); }},
 };
 
-// Floating numbers begin with those that are easily got wrong.
+// Floating arrays begin with numbers that are easy to get wrong.
 Array base(DType dtype, unsigned seed) {
   Array a = numbers({4, 5, 6, 7}, seed, dtype);
   if (!is_floating(dtype)) return a;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double special[] = {0, -0.0, infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
   Array flat = a.reshape({-1});
-  // seed moves them, so that they meet different partners in the other operand
+  // seed moves them, so that they meet different numbers in the other operand
   for (std::int64_t i = 0; i < 5; ++i) flat.slice(0, 3 * i + seed, 3 * i + seed + 1).fill(special[i]);
   return a;
 }
 
-// Calls f(op) for each alternative of a variant, so that an operation that is added is tested too.
+// Calls f(op) for each alternative of a variant. New operations are therefore tested too.
 template <class Variant, class F, std::size_t... I>
 void for_each_op(F f, std::index_sequence<I...>) {
   (f(std::variant_alternative_t<I, Variant>{}), ...);
@@ -71,8 +71,8 @@ void for_each_op(F f) {
   for_each_op<Variant>(f, std::make_index_sequence<std::variant_size_v<Variant>>{});
 }
 
-// Within one rounding of 16-bit results, which are computed in f32. In f32 and f64 themselves exp and its like may err
-// in the last bits on either device, and a product may be rounded before it is added to or not.
+// Within one rounding of 16-bit results, which are computed in f32. In f32 and f64, exp and similar functions may err
+// in the last bits on either device, and a product may or may not be rounded before an addition.
 void expect_near(const Array& expected, const Array& found) {
   const DType dtype = expected.dtype();
   const bool is_16_bit = size_of(dtype) == 2;
@@ -102,7 +102,7 @@ TEST(CudaElementwise, MapGradientsAreTheCpus) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
         expect_near(ops::map_grad(op, view(saved), view(grad)), ops::map_grad(op, view(saved_there), view(grad_there)));
       }
-      // what was saved and its gradient laid out differently
+      // the saved value and its gradient have different layouts
       const Array turned = saved.permute({2, 1, 0, 3}), turned_there = saved_there.permute({2, 1, 0, 3});
       expect_near(ops::map_grad(op, turned, grad.reshape(turned.shape())),
                   ops::map_grad(op, turned_there, grad_there.reshape(turned.shape())));
@@ -137,7 +137,7 @@ const Pair broadcasts[] = {
      }},
 };
 
-// f(view a, view b, name) for all layouts and broadcasts, of a and b on each device.
+// Calls f(view a, view b, name) for all layouts and broadcasts, with a and b on each device.
 template <class F>
 void for_each_pair(F f) {
   for (const auto& [name, view] : layouts) f(view, view, name);
@@ -160,13 +160,13 @@ TEST(CudaElementwise, ZipsAsTheCpu) {
 TEST(CudaElementwise, ZipGradientsAreTheCpus) {
   for_each_op<BinaryOp>([](auto op) {
     for (const DType dtype : floating_dtypes) {
-      // No infinities: where a gradient is summed over what was broadcast, they would hide everything else.
+      // No infinities, because they would hide everything else in a gradient that is summed over a broadcast.
       const Array a = numbers({4, 5, 6, 7}, 1, dtype), a_there = a.to(gpu);
       const Array b = ops::map(functors::Exp{}, numbers({4, 5, 6, 7}, 2, dtype)), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         const Array y = ops::zip(op, view_a(a), view_b(b));
         const Array grad = numbers(y.shape(), 3, dtype), grad_there = grad.to(gpu);
-        // each summand may be off by one rounding, and the vector functions behind a power by 4
+        // each summand may be off by one rounding, and the vector functions in a power by 4
         const double summands =
             static_cast<double>(y.numel() / std::max<std::int64_t>(1, std::min(view_a(a).numel(), view_b(b).numel())));
         for (const int operand : {0, 1}) {
@@ -185,7 +185,7 @@ TEST(CudaElementwise, ComparesAsTheCpu) {
   for_each_op<CompareOp>([](auto op) {
     for (const DType dtype : all_dtypes) {
       Array a = base(dtype, 1), b = base(dtype, 2);
-      b.slice(1, 0, 3).copy_from(a.slice(1, 0, 3));  // that some are equal
+      b.slice(1, 0, 3).copy_from(a.slice(1, 0, 3));  // makes some elements equal
       const Array a_there = a.to(gpu), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         SCOPED_TRACE(::testing::Message() << typeid(op).name() << ' ' << dtype << ", " << name);
@@ -221,7 +221,7 @@ TEST(CudaElementwise, UpdatesInPlace) {
   }
 }
 
-// Values that every dtype can hold, some of them not whole.
+// Values that every dtype can hold, some of them fractional.
 Array convertible(DType dtype) {
   const Array a = ops::map(functors::Affine{1, 60}, ops::map(functors::Affine{13, 0}, numbers({4, 5, 6, 7}, 1)));
   return dtype == DType::boolean ? numbers({4, 5, 6, 7}, 1, dtype) : a.to(dtype);
@@ -235,7 +235,7 @@ TEST(CudaElementwise, ConvertsAsTheCpu) {
         SCOPED_TRACE(::testing::Message() << from << " to " << to << ", " << name);
         expect_same(view(here).to(to), view(there).to(to), 0);
       }
-      // into a view, which leaves everything around it alone
+      // into a view; the memory around it must not change
       SCOPED_TRACE(::testing::Message() << from << " to a view of " << to);
       const Array target = ops::full({7, 6, 8, 4}, 1, to), target_there = target.to(gpu);
       target.slice(2, 2, 7).permute({3, 2, 1, 0}).copy_from(here);
@@ -246,7 +246,7 @@ TEST(CudaElementwise, ConvertsAsTheCpu) {
 }
 
 TEST(CudaElementwise, CopiesKeepEveryBit) {
-  // A NaN with a payload and the smallest number: a conversion on the way could lose either.
+  // A NaN with a payload and the smallest number: an intermediate conversion could lose either.
   const std::vector<std::int64_t> bits = {0x7ff4000000000001, 1, -1};
   const Array here = Array::from(bits, {3});
   const Array as_numbers(here.storage(), here.shape(), here.strides(), 0, DType::f64);
@@ -270,7 +270,7 @@ TEST(CudaElementwise, FillsAsTheCpu) {
   }
 }
 
-// Rows of 48 neighbours, which are whole packs in every dtype, and rows that are not.
+// Rows of 48 neighbours, which are whole packs in every dtype, and other rows.
 TEST(CudaElementwise, GoesOverRowsAsTheCpu) {
   using View = Array (*)(const Array&);
   const View whole = [](const Array& x) { return x.permute({0, 3, 1, 2}); };
@@ -326,7 +326,7 @@ TEST(CudaElementwise, DividesByMultiplication) {
   }
 }
 
-// As one of 3 billion elements and more, without the memory for them.
+// Behaves like an array of 3 billion elements and more, without the memory for them.
 TEST(CudaElementwise, GoesOverLongArraysInParts) {
   const Array one = Array::from(std::vector<float>{1}, {1});
   LoopNest<2> nest({&one, &one});
@@ -352,7 +352,7 @@ TEST(CudaElementwise, GoesOverLongArraysInParts) {
   EXPECT_EQ(parts, 6);
 }
 
-// The rows are far apart, and are read from the last one on, as of flip().
+// The rows are far apart and are read from the last one, as with flip().
 TEST(CudaElementwise, GoesBackwardsOverLongArraysInParts) {
   constexpr std::int64_t row = (std::int64_t{1} << 31) + 10;
   const Array one = Array::from(std::vector<float>{1}, {1});

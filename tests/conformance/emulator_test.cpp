@@ -1,4 +1,4 @@
-// The emulated GPU is as strict as a real one: what would go wrong there at some time goes wrong here each time.
+// The emulated GPU is as strict as a real one: errors that occur there sometimes occur here every time.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
@@ -21,7 +21,7 @@ namespace {
 
 const Device gpu = Device::cuda(0);
 
-// Tests in which the process dies start it again: a fork has no thread that could be the GPU.
+// Tests in which the process dies start it again, because a fork lacks the thread that emulates the GPU.
 class EmulatorDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -52,7 +52,7 @@ void too_much_shared(unsigned* to) {
   TANDEM_SHARED(two, 5 * 1024, unsigned);
   to[0] = one[0] + two[0];
 }
-// Each block writes a number, and the last block to come adds up all numbers. What is left out of that is an argument.
+// Each block writes a number, and the last block to arrive adds up all numbers. The argument says which part to omit.
 struct Fences {
   bool before, after;
 };
@@ -112,7 +112,7 @@ TEST_F(EmulatorDeathTest, AKernelReachesManyBytesAtOnceOnlyWhereTheyAreAligned) 
   const Array x = ops::ones({8}, DType::f32, gpu);
   run(write_four, 1, numbers_of(x) + 4);
 #ifdef __clang__
-  const char* const message = "";  // it does not check a store of a struct, but the processor does
+  const char* const message = "";  // the emulator does not check a store of a struct, but the processor does
 #else
   const char* const message = "misaligned address";
 #endif
@@ -158,7 +158,7 @@ TEST(Emulator, AMissingBarrierShows) {
   EXPECT_EQ(results.size(), 2u);
 }
 
-// What a block has written is there for other blocks after two fences with atomic functions between them.
+// Other blocks see a block's writes after two fences with atomic functions between them.
 TEST(Emulator, OtherBlocksSeeWhatIsFenced) {
   const Array finished = ops::zeros({1}, DType::i32, gpu);
   const auto sum = [&](Fences fences) {
@@ -186,7 +186,7 @@ TEST(Emulator, ABlockDoesNotSeeWhatAnotherOneWrites) {
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(3, 1));
 }
 
-// They could run at the same time, and count together.
+// They could run at the same time and count together.
 TEST_F(EmulatorDeathTest, KernelsOfTwoStreamsDoNotShareAVariableOfTheirFile) {
   const auto run_in = [&](cudaStream_t stream) {
     const cuda::StreamGuard guard(stream);
@@ -222,7 +222,7 @@ TEST(Emulator, AForkedProcessCanNotUseTheGpu) {
   EXPECT_EQ(status, 0);
 }
 
-// Heuristics may allocate or load code, which a capture may not allow.
+// Heuristics may allocate or load code, which a capture may forbid.
 TEST_F(EmulatorDeathTest, PlansAreNotMadeWhileAGraphIsRecorded) {
   const Array a = ops::ones({3, 5}, DType::f32, gpu), b = ops::ones({5, 7}, DType::f32, gpu);
   const Array x = ops::ones({1, 2, 5, 5}, DType::f32, gpu), weight = ops::ones({3, 2, 3, 3}, DType::f32, gpu);
@@ -267,7 +267,7 @@ TEST(Emulator, GridsAndBlocksHaveLimits) {
   }
 }
 
-// Two streams without an event between them. Whichever is filled first, the other one's work comes first.
+// Two streams without an event between them. Whichever is filled first, the other one's work runs first.
 TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
   backend(gpu);
   cudaStream_t first = nullptr, second = nullptr;
@@ -286,7 +286,7 @@ TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
     return y.item() != 0;
   };
   EXPECT_TRUE(sees_the_other(true));
-  // The first stream may have had the time, when this thread was kept from running.
+  // The first stream may have had enough time if this thread was suspended.
   bool overtakes = false;
   for (int i = 0; i < 100 && !overtakes; ++i) overtakes = !sees_the_other(false);
   EXPECT_TRUE(overtakes);
@@ -295,7 +295,7 @@ TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
   cudaStreamDestroy(second);
 }
 
-// Captures belong to streams, and say what CUDA says about those that are not closed.
+// Captures belong to streams, and report CUDA's errors if they are not closed.
 TEST(Emulator, CapturesOfStreams) {
   backend(gpu);
   cudaStream_t first = nullptr, second = nullptr, other = nullptr;
@@ -335,7 +335,7 @@ TEST(Emulator, CapturesOfStreams) {
   TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeRelaxed));
   EXPECT_EQ(cudaStreamWaitEvent(first, fork), cudaErrorStreamCaptureIsolation);
   EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureInvalidated);
-  // Memory from the driver, which only a relaxed capture allows.
+  // Memory from the driver is allowed only in a relaxed capture.
   void* memory = nullptr;
   TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
   EXPECT_EQ(cudaMalloc(&memory, 512), cudaErrorStreamCaptureUnsupported);

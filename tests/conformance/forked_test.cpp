@@ -1,4 +1,4 @@
-// What spawn says when its ranks can't use a GPU, because the caller has used CUDA before.
+// The error of spawn if its ranks can't use a GPU, because the caller has used CUDA before.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/launch/spawn.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::alone;
 using testing::gpu;
 
-// Each of these runs in a process of its own, in which nothing has used the GPU yet.
+// Each of these runs in a separate process that has not used the GPU yet.
 class CudaForksTest : public ::testing::Test {
  protected:
   // The Error that spawn throws.
@@ -50,7 +50,7 @@ TEST_F(CudaForksTest, SpawnIsRefusedAfterTheGpuWasUsed) {
   });
 }
 
-// Nor do GPUs that others count disturb those that need none.
+// Ranks that need no GPU also run after the caller has counted GPUs.
 TEST_F(CudaForksTest, RanksOnTheCpuMayRunAfterGpusWereCounted) {
   alone([] {
     device_count(Device::Kind::cuda);

@@ -43,7 +43,7 @@ TEST(Gather, EveryDtypeAndSizeOfARow) {
       SCOPED_TRACE(::testing::Message() << dtype << ' ' << shape);
       const Array rows = numbers(shape, 1, dtype), there = rows.to(gpu);
       expect_same(ops::gather_rows(rows, wanted), ops::gather_rows(there, wanted.to(gpu)), 0);
-      // rows that begin at an odd address
+      // rows that start at an odd address
       const Array index = indices({5, 1, 1});
       expect_same(ops::gather_rows(rows.slice(0, 1, 7), index), ops::gather_rows(there.slice(0, 1, 7), index.to(gpu)),
                   0);
@@ -110,7 +110,7 @@ TEST(Gather, AnIndexThatIsNoRow) {
   }
 }
 
-// With --deterministic the order of a sum is that of the indices, as on the CPU: the results are bitwise identical.
+// With --deterministic, a sum follows the order of the indices, as on the CPU, so the results are bitwise identical.
 TEST(Scatter, IsRepeatableWhereThatIsAskedFor) {
   std::vector<std::int64_t> places;
   for (int i = 0; i < 3 * 40 * 5; ++i) places.push_back(i * 7 % 4);

@@ -1,4 +1,4 @@
-// Ranks as threads, each with a GPU of its own, in a group over NCCL.
+// Ranks as threads, each with a separate GPU, in a group over NCCL.
 #pragma once
 
 #include <tandem/core/backend/backend.h>
@@ -38,8 +38,8 @@ inline void run_gpu_ranks(int size, const std::function<void(Group)>& body) {
 
 namespace tandem::testing {
 
-// Tests for several numbers of ranks. With one rank, a machine with one GPU runs all of NCCL but the peers.
-// nccl_group_test.cpp says which numbers.
+// Tests for several numbers of ranks. With one rank, a machine with one GPU runs all of NCCL except the peers.
+// nccl_group_test.cpp lists the numbers.
 class NcclRanks : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override { NEEDS_GPUS(GetParam()); }

@@ -1,4 +1,4 @@
-// The lanes of GPUs in a profile come from CUPTI's records. An emulated CUPTI makes some up.
+// The lanes of GPUs in a profile come from CUPTI's records. An emulated CUPTI generates some.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/profile/profile.h>
 

@@ -1,5 +1,4 @@
-// CUDA graphs: what is recorded, what a replay asks of the driver, where its memory is, and when a step is not
-// recorded.
+// CUDA graphs: the recorded work, a replay's driver calls, its memory, and steps that are not recorded.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
@@ -52,7 +51,7 @@ TEST(CudaGraph, RepeatsWhatWasRecordedOnNewValues) {
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{10, 0, 14}));
 }
 
-#ifdef TANDEM_EMULATED_CUDA  // which keeps a log of what it was asked for
+#ifdef TANDEM_EMULATED_CUDA  // the emulator logs its calls
 TEST(CudaGraph, ReplayAsksTheDriverOnce) {
   const Array x = of({-1, 2, 3});
   Array y;
@@ -71,7 +70,7 @@ TEST(CudaGraph, ReplayAsksTheDriverOnce) {
 TEST(CudaGraph, KeepsItsMemoryFromOthers) {
   const Array x = of(std::vector<float>(1000, 1));
   Array y;
-  // The intermediate value is free again before the recording ends, and must stay the graph's all the same.
+  // The intermediate value is free before the recording ends, but must remain the graph's.
   const auto graph = record_graph(cuda, [&] { y = relu_times(x, 3); });
   std::vector<Array> others;
   for (int i = 0; i < 8; ++i) others.push_back(ops::full({1000}, 7, DType::f32, cuda));
@@ -104,7 +103,7 @@ TEST(CudaGraph, RefusesToReadAValue) {
     EXPECT_NE(std::string(error.what()).find("can't read a value"), std::string::npos) << error.what();
   }
   EXPECT_FALSE(is_recording_graph());
-  // Nothing is spoiled for what comes afterwards.
+  // Later work is not affected.
   EXPECT_EQ(ops::reduce(Reduction::sum, x).item(), 6);
   Array y;
   const auto graph = record_graph(cuda, [&] { y = relu_times(x, 2); });
@@ -112,7 +111,7 @@ TEST(CudaGraph, RefusesToReadAValue) {
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{2, 4, 6}));
 }
 
-// Each with what it can't do, and leaves the GPU usable.
+// Each error names the unsupported operation, and the GPU stays usable.
 TEST(CudaGraph, RefusesWhatWouldNotBeRepeatedAndSaysWhy) {
   const Array x = of({1, -2, 3});
   Tensor weight(x.clone(), true);
@@ -148,12 +147,12 @@ TEST(CudaGraph, RefusesWhatWouldNotBeRepeatedAndSaysWhy) {
   }
 }
 
-// A recorded step drops what it would drop if it ran as it is, also where a part of it is computed twice.
+// A recorded step drops what it would drop without recording, even if a part of it is computed twice.
 TEST(CudaGraph, EachReplayDropsAnew) {
   const Array x = ops::ones({2, 50}, DType::f32, cuda);
   const auto step = [&] {
     const Tensor in(x, true);
-    { const Tensor unused = in * 2; }  // the recording has memory that is free by now
+    { const Tensor unused = in * 2; }  // frees memory during the recording
     const Tensor first = dropout(in, 0.5);
     const Tensor again = nn::recompute([](const Tensor& t) { return dropout(t, 0.3) * t; }, first);
     sum(again + reshape(dropout2d(reshape(in, {2, 50, 1}), 0.2), {2, 50})).backward();
@@ -177,7 +176,7 @@ TEST(CudaGraph, RefusesTheCpu) {
   EXPECT_THROW(record_graph(Device{}, [] {}), Error);
 }
 
-#ifdef TANDEM_EMULATED_CUDA  // which fails when asked to
+#ifdef TANDEM_EMULATED_CUDA  // the emulator can fail on request
 TEST(CudaGraph, ReportsADriverThatCannotRecord) {
   const Array x = of({1, 2, 3});
   emulation::driver().failing_call = "end capture";
@@ -188,7 +187,7 @@ TEST(CudaGraph, ReportsADriverThatCannotRecord) {
 }
 #endif
 
-// A step that adds its first input, times its second, to a running sum, and returns twice the first.
+// A step that adds its first input times its second to a running sum, and returns twice the first.
 struct Summing {
   Array sum = ops::zeros({2}, DType::f32, cuda);
   int calls = 0;
@@ -214,11 +213,11 @@ TEST(GraphedStep, GivesWhatTheFunctionGives) {
     EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{expected, 2 * expected})) << "call " << i;
   }
   EXPECT_TRUE(s.step.is_recorded());
-  EXPECT_EQ(s.calls, 4);  // three as they are, one recorded
+  EXPECT_EQ(s.calls, 4);  // three normal calls and one recorded
   EXPECT_TRUE(s.reports.empty());
 }
 
-// A batch that is made where the step reads it is not copied there.
+// A batch that is created in the memory from which the step reads it is not copied.
 TEST(GraphedStep, ReadsABatchThatWasGatheredIntoItsInputs) {
   const Array rows = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}).to(cuda);
   Array sum = ops::zeros({2, 2}, DType::f32, cuda);
@@ -241,7 +240,7 @@ TEST(GraphedStep, ReadsABatchThatWasGatheredIntoItsInputs) {
       EXPECT_EQ(count(log, "launch"), 2) << "the rows, and the graph";
     }
 #endif
-    const Array other = ops::gather_rows(rows, index);  // the place has been used
+    const Array other = ops::gather_rows(rows, index);  // the memory has been used
     EXPECT_NE(other.raw(), step.recorded_inputs().empty() ? nullptr : step.recorded_inputs()[0].raw());
     EXPECT_EQ(sum.select(0, 0).to_vector<float>()[0], first);
   }

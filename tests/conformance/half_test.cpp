@@ -1,5 +1,5 @@
-// Conversions between f32 and the 16-bit types give the same bits on a GPU as on the CPU. A GPU has instructions of its
-// own for them.
+// Conversions between f32 and the 16-bit types give the same bits on a GPU, which has special instructions for them, as
+// on the CPU.
 #include <tandem/core/array/array.h>
 #include <tandem/core/base/half.h>
 
@@ -25,7 +25,7 @@ void expect_same_conversions(DType dtype) {
   for (std::uint32_t i = 0; i < 1 << 16; ++i) {
     const auto expected = std::bit_cast<std::uint32_t>(wide.data<float>()[i]);
     ASSERT_EQ(expected, std::bit_cast<std::uint32_t>(there.data<float>()[i])) << "bits " << i;
-    // The number itself, what lies beside it, half way to the next number, and what lies beside that.
+    // The number itself and its neighbours, and the halfway point to the next number and its neighbours.
     const std::uint32_t half_way = dtype == DType::bf16 ? 0x8000 : 0x1000;
     for (const std::uint32_t more : {0u, 1u, half_way - 1, half_way, half_way + 1, 0u - 1u})
       values.push_back(std::bit_cast<float>(expected + more));

@@ -1,4 +1,4 @@
-// How views become the arguments of cuBLAS and cuDNN.
+// Converts views to the arguments of cuBLAS and cuDNN.
 #include <tandem/core/cuda/layouts.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/device/plan_cache.h>
@@ -73,12 +73,12 @@ TEST(PlanCache, BuildsOncePerKeyAndForgetsWhatWasNotUsedForTheLongestTime) {
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({2, 1}, build), 2);
   EXPECT_EQ(plans.get({1, 2}, build), 1);
-  for (int i = 0; i < most - 1; ++i) plans.get({3, i}, build);  // one too many: {2, 1} has to go
+  for (int i = 0; i < most - 1; ++i) plans.get({3, i}, build);  // one too many: {2, 1} is evicted
   EXPECT_EQ(built, most + 1);
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({3, 0}, build), 3);
   EXPECT_EQ(built, most + 1);
-  EXPECT_EQ(plans.get({2, 1}, build), most + 2);  // {3, 1} went
+  EXPECT_EQ(plans.get({2, 1}, build), most + 2);  // {3, 1} was evicted
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({3, 1}, build), most + 3);
 }

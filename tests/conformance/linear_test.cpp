@@ -1,4 +1,4 @@
-// Matrix products and convolutions on the GPU give what they give on the CPU, whatever the strides, dtypes and shapes.
+// Matrix products and convolutions on the GPU equal those on the CPU for all strides, dtypes and shapes.
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/ops/into.h>
@@ -40,8 +40,8 @@ double precision(DType dtype) {
   }
 }
 
-// `found` is a sum of `terms` products, each of about 1, added in f32 (or f64) in any order, then rounded to its dtype;
-// so is `expected`, whose bias may have been rounded apart.
+// `found` is a sum of `terms` products, each about 1, added in f32 (or f64) in any order and then rounded to its dtype.
+// So is `expected`, but its bias may have been rounded separately.
 void expect_same(const Array& expected, const Array& found, std::int64_t terms) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, testing::Values(DType::f32, DType::
                            return name.str();
                          });
 
-// As far as TF32 may be from f32: operands have 10 bits of mantissa, sums are f32. On a GPU that has no TF32, before
-// Ampere, this is f32.
+// The largest difference between TF32 and f32: operands have 10 bits of mantissa, sums are f32. GPUs older than Ampere
+// have no TF32, so this is f32 there.
 TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
   const MathMode before = math_mode();
   const Array x = numbers({4, 8, 12, 10}, DType::f32), w = numbers({72, 8, 3, 3}, DType::f32, 2);
@@ -86,7 +86,7 @@ TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
                               ops::conv2d_grad_weight(there, grad_y, window, 72, false, DType::f32).weight,
                               ops::matmul(a.to(device), b.to(device))};
   };
-  // Each operand is off by at most 2^-11 of itself, on average by a quarter of that, and errors have any sign.
+  // Each operand is off by at most a relative 2^-11, on average by a quarter of that, and errors have either sign.
   const double terms[] = {72, 648, 480, 72};
   const auto expected = all(Device{});
   set_tf32(true, true);
@@ -98,7 +98,7 @@ TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
     double largest = 0;
     for (std::size_t k = 0; k < e.size(); ++k) largest = std::max(largest, std::abs(e[k] - f[k]));
     EXPECT_LT(largest, 8 * std::ldexp(1, -12) * std::sqrt(terms[i])) << "result " << i;
-    // Winograd's algorithm, which cuDNN may choose for a convolution, multiplies errors of rounding.
+    // Winograd's algorithm, which cuDNN may choose for a convolution, amplifies rounding errors.
     expect_same(expected[i], exact[i], static_cast<std::int64_t>(i < 3 ? 4 * terms[i] : terms[i]));
 #ifdef TANDEM_EMULATED_CUDA
     EXPECT_GT(largest, std::ldexp(1, -14)) << "result " << i << " is not TF32's";
@@ -186,7 +186,7 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
   const Array bias = numbers({out}, parameters, 3);
   const std::int64_t terms = weight.numel() / out + 1;
 
-  // In f64, because the CPU's fast convolutions in f32 are further from it than a GPU's.
+  // In f64, because the CPU's fast convolutions in f32 are less accurate than a GPU's.
   const auto wide = [&](const Array& a) { return a.to(dtype).to(DType::f64); };
   const Array taps = wide(weight), y = ops::conv2d(wide(x), taps, wide(bias), window).to(dtype);
   expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
@@ -199,7 +199,7 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
   const auto expected = ops::conv2d_grad_weight(wide(x), wide(grad_y), window, out, true, DType::f64);
   const auto found = ops::conv2d_grad_weight(x.to(cuda), grad_y.to(cuda), window, out, true, parameters);
   const std::int64_t pixels = y.numel() / out;
-  // Sums of 16-bit numbers come in 16 bits from cuDNN.
+  // cuDNN returns sums of 16-bit numbers in 16 bits.
   expect_same(expected.weight.to(dtype), found.weight.to(dtype), pixels);
   expect_same(expected.bias.to(parameters), found.bias, pixels);
 }
@@ -211,18 +211,18 @@ const ConvolutionCase convolutions[] = {
     {{2, 2, 9, 8}, 3, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}},
     {{1, 3, 9, 9}, 2, {.kernel = 3, .stride = 2, .padding = 2, .dilation = 2}},
     {{3, 2, 1, 1}, 1, {.kernel = 1}},
-    // Products of matrices, and what looks like them.
+    // Matrix products, and convolutions that are equivalent to one.
     {{3, 24, 9, 4}, 16, {.kernel = 1}},
     {{2, 8, 5, 7}, 6, {.kernel = 1, .dilation = 3}},
     {{2, 8, 7, 7}, 4, {.kernel = 1, .stride = 2}},
     {{2, 8, 4, 3}, 4, {.kernel = 1, .padding = 1}},
-    // Few channels, which have kernels of their own: odd sizes, several bands of an image, several rows of a thread.
+    // Few channels, which have special kernels: odd sizes, several bands per image, several rows per thread.
     {{3, 1, 13, 11}, 32, {.kernel = 5, .padding = 2}},
     {{2, 1, 9, 10}, 16, {.kernel = {3, 4}, .stride = {1, 2}, .padding = {0, 3}, .dilation = {2, 1}}},
     {{2, 3, 40, 31}, 4, {.kernel = 3, .padding = 1}},
     {{2, 8, 6, 7}, 4, {.kernel = 5}},
     {{2, 2, 7, 5}, 12, {.kernel = 5, .padding = 4}},
-    // A block has several slices of rows, as many as there are rows, and as many as shared memory has place for.
+    // A block has several slices of rows, as many as there are rows and as fit into shared memory.
     {{70, 1, 9, 6}, 16, {.kernel = 5, .padding = 2}},
     {{66, 3, 12, 3}, 8, {.kernel = 3, .padding = 1}},
     {{66, 8, 30, 3}, 4, {.kernel = 5, .padding = 2}},
@@ -265,7 +265,7 @@ TEST_P(CudaLinear, TheGradientsOfAnEmptyBatchAreZero) {
   }
 }
 
-// Several blocks sum the gradient of the bias, and others convert the weight's beside them.
+// Several blocks sum the bias gradient, and others convert the weight gradient at the same time.
 TEST_P(CudaLinear, SumsTheBiasGradientOfManyPixels) {
   const DType dtype = GetParam(), parameters = size_of(dtype) == 2 ? DType::f32 : dtype;
   const Window window{.kernel = 3, .stride = 1, .padding = 1};
@@ -333,7 +333,7 @@ TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
   for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), GetParam());
 }
 
-// The library's failures, and what to do about each.
+// Failures of the libraries, and the remedy for each.
 TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   const Array a = numbers({3, 70}, DType::f32).to(cuda), b = numbers({70, 2}, DType::f32).to(cuda);
   const Array x = numbers({1, 3, 6, 5}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
@@ -364,7 +364,7 @@ TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   std::int64_t padding = 1;
   for (const auto& [status, words] : of_cudnn) {
     const LibrariesThatCan can({.cudnn_failure = status});
-    // Each has a window of its own, because an algorithm that fails is forgotten.
+    // Each uses a different window, because a failed algorithm is forgotten.
     const Window window{.kernel = 3, .padding = ++padding};
     EXPECT_NE(message([&] { ops::conv2d(x, w, {}, window); }).find(words), std::string::npos) << status;
   }

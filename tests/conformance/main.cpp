@@ -1,6 +1,6 @@
-// test_cuda: the conformance tests on a real GPU. Without one it says of each case that it did not run, and at the end
-// how many they are. Its exit code stays 0, so that a build with CUDA can be tested on any machine: who wants the GPU
-// to be there reads the last line, as scripts/gpu_check does.
+// test_cuda: the conformance tests on a real GPU. Without one, it reports for each case that it did not run, and at the
+// end how many did not. Its exit code stays 0, so that a build with CUDA can be tested on any machine. A caller that
+// requires a GPU must read the last line, as scripts/gpu_check does.
 #include <tandem/core/device/device.h>
 #include <tandem/core/device/math_mode.h>
 
@@ -36,7 +36,7 @@ class NeedsGpu : public ::testing::Environment {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
+  tandem::set_tf32(false, false);  // f32 means f32 in the tests; the TF32 tests enable it themselves
   ::testing::AddGlobalTestEnvironment(new NeedsGpu);
   const int code = RUN_ALL_TESTS();
   if (!has_gpu() && !::testing::GTEST_FLAG(list_tests))

@@ -1,5 +1,5 @@
-// How many kernels a recorded step of mnist_ddp has. A step of this network is bound by the number of its kernels, not
-// by what they compute.
+// The number of kernels in a recorded step of mnist_ddp. This number, not their computation, limits the speed of a step
+// of this network.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
@@ -32,13 +32,13 @@ data::ArrayDataset pictures(std::int64_t count) {
   return data::ArrayDataset(Array::from(pixels, {count, 1, 28, 28}), Array::from(labels, {count}));
 }
 
-// What the recorded step of mnist_ddp asks the GPU to do.
+// The GPU work in a recorded step of mnist_ddp.
 std::vector<std::string> recorded_step(const char* dtype) {
   const auto samples = pictures(5 * batch);
   TrainingOptions options("mnist_step_test", "");
   options.batch_size = batch;
   options.epochs = 1;
-  // Deterministic, because the algorithms of convolutions are not timed then: times of an emulated GPU mean nothing.
+  // Deterministic, because the algorithms of convolutions are then not timed. Times of an emulated GPU mean nothing.
   const std::vector<const char*> arguments{"mnist_step_test", "--quiet", "--device",       "cuda",
                                            "--dtype",         dtype,     "--deterministic"};
   manual_seed(1);

@@ -1,4 +1,4 @@
-// What goes wrong in a group over NCCL: the rank that left, hung or never came is named on all others, in time.
+// Failures of a group over NCCL: all other ranks name the rank that left, hung or never came, in time.
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
@@ -27,8 +27,7 @@ using testing::NcclRanks;
 using testing::over_nccl;
 using testing::run_gpu_ranks_catching;
 
-// What every rank but `absent` ends with when that one does not come to an operation: first the read that comes after
-// it.
+// The errors of all ranks except `absent` if that one does not join an operation; first the error of the next read.
 std::vector<std::string> errors_without(int absent, int size, milliseconds timeout,
                                         const std::function<void(Group)>& instead) {
   const auto results = run_gpu_ranks_catching(
@@ -46,7 +45,7 @@ std::vector<std::string> errors_without(int absent, int size, milliseconds timeo
         } catch (const PeerError& error) {
           seen = error.what();
         }
-        // Nothing goes on afterwards, on the GPU or on the host.
+        // No operation works afterwards, on the GPU or on the host.
         EXPECT_THROW(group->all_reduce(array)->wait(), PeerError);
         EXPECT_THROW(group->barrier()->wait(), PeerError);
         throw PeerError(seen);
@@ -134,7 +133,7 @@ TEST(NcclGroup, a_rank_that_makes_no_group_is_named) {
       << message_of(results[0]);
 }
 
-// The first operation connects the GPUs. NCCL blocks the host for that, and forever where a peer does not come.
+// The first operation connects the GPUs. NCCL blocks the host during that, forever if a peer does not come.
 TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
   NEEDS_GPUS(2);
   const auto results = run_gpu_ranks_catching(
@@ -150,7 +149,7 @@ TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
   EXPECT_NE(text.find("all_reduce 'first'"), std::string::npos) << text;
 }
 
-// NCCL waits forever for graphs that hold its operations when a communicator ends.
+// When a communicator ends, NCCL waits forever for graphs that hold its operations.
 TEST_P(NcclRanks, a_recorded_step_that_outlives_its_group_can_not_be_repeated) {
   const auto size = static_cast<float>(GetParam());
   for (const bool fails : {false, true}) {
@@ -205,7 +204,7 @@ TEST(NcclGroup, a_rank_that_repeats_a_recorded_step_once_more_than_others_does_n
         const auto graph = record_graph(device, [&] { group->all_reduce(array, ReduceOp::sum, "recorded")->wait(); });
         graph->replay();
         array.to_vector<float>();
-        if (group->rank() == 1) return;  // in order
+        if (group->rank() == 1) return;  // leaves in order
         graph->replay();
         array.to_vector<float>();
       },
@@ -225,7 +224,7 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
     group->barrier()->wait();
     if (group->rank() == 1) {
       emulation::set_nccl_failure(1, ncclRemoteError);
-      // Until all have heard of it.
+      // Until all ranks know.
       group->all_gather_strings("a");
       return;
     }
@@ -237,7 +236,7 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
     EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos) << message_of(result);
 }
 
-// Each rank makes a communicator, and a second one out of it. All that were made are ended.
+// Each rank creates a communicator, and a second one from it. All of them must be ended.
 TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
   for (const bool from_splits : {false, true}) {
     emulation::set_nccl_absent(1, from_splits);

@@ -1,5 +1,4 @@
-// What the ranks of a job do together gives on GPUs, over NCCL, what it gives in host memory, in the order of their
-// streams.
+// Collectives over NCCL on GPUs give the same results as in host memory, in the order of their streams.
 #include <tandem/core/cuda/runtime.h>
 #include <tandem/core/ops.h>
 
@@ -25,14 +24,14 @@ using testing::NcclRanks;
 using testing::over_nccl;
 using testing::run_gpu_ranks;
 
-// Waits for what another rank does; the test fails rather than hangs.
+// Waits for another rank's action; the test fails instead of hanging.
 void await(const std::atomic<bool>& flag) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
   while (!flag && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   ASSERT_TRUE(flag);
 }
 
-// Small numbers, so that every order of adding gives the same; not the same on any two ranks.
+// Small numbers, so that every order of addition gives the same result; different on each rank.
 Array numbers(DType dtype, Device device, bool dense, int rank, int salt) {
   std::vector<float> values;
   for (int i = 0; i < 12; ++i) values.push_back(static_cast<float>((i * 5 + rank * 3 + salt) % 4));
@@ -139,7 +138,7 @@ void expect_same_operations(const Group& host, const Group& group, Device device
           const std::string where = expected.names[i] + ", rank " + std::to_string(host->rank());
           ASSERT_EQ(std::isnan(expected.values[i][k]), std::isnan(found.values[i][k])) << where << " of " << dtype;
           if (std::isnan(expected.values[i][k])) continue;
-          // Only a mean is no whole number.
+          // Only a mean is not a whole number.
           const bool is_mean = expected.names[i].ends_with(std::to_string(static_cast<int>(ReduceOp::mean)));
           const double tolerance = is_mean && is_floating(dtype) ? 0.02 : 0;
           ASSERT_NEAR(expected.values[i][k], found.values[i][k], tolerance)
@@ -289,7 +288,7 @@ TEST_P(NcclRanks, a_cuda_graph_holds_operations) {
     TANDEM_CUDA(cudaGraphInstantiate(&executable, graph, 0));
     for (int i = 0; i < 3; ++i) TANDEM_CUDA(cudaGraphLaunch(executable, stream));
     TANDEM_CUDA(cudaStreamSynchronize(stream));
-    const float times = 0.5f * size * 3;  // what a replay multiplies by
+    const float times = 0.5f * size * 3;  // the factor of a replay
     EXPECT_EQ(array.to_vector<float>(), std::vector<float>(8, size * times * times * times));
     cudaGraphExecDestroy(executable);
     cudaGraphDestroy(graph);

@@ -1,4 +1,4 @@
-// Training over NCCL: the gradients and statistics that the same training has in host memory.
+// Training over NCCL: gradients and statistics equal those of the same training in host memory.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
@@ -33,7 +33,7 @@ Array noise_array(const Shape& shape, int begin, Device device) {
   return testing::noise_array(shape, begin).to(device);
 }
 
-// Element by element: what it shows is the way of the gradients, not the layers.
+// Element-wise, because this tests the path of the gradients, not the layers.
 class SmallNetwork : public nn::Module {
  public:
   explicit SmallNetwork(Device device, int salt) {
@@ -141,7 +141,7 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
   });
 }
 
-// With batch norm, which sees each GPU's pictures alone.
+// With batch norm, which uses each GPU's images separately.
 TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
   NEEDS_GPUS(2);
   constexpr std::int64_t steps = 3, pictures = 3, classes = 5;
@@ -155,7 +155,7 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
                           nn::ReLU(),
                           nn::Conv2d(6, classes, 1)};
   };
-  // The losses of training on `count` pictures of each step's, from `first` on.
+  // The losses of training on `count` images of each step's, from `first` on.
   const auto train = [](nn::Module& model, Device device, std::int64_t first, std::int64_t count, const auto& forward) {
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
     std::vector<double> losses;
@@ -195,8 +195,8 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
 
 #ifdef TANDEM_EMULATED_CUDA
 
-// Forward: the statistics, what all ranks know, the normalised values. Backward: the sums, a copy of them that becomes
-// those of all ranks, the gradient, and a copy for a parameter's gradient, which is a row of the sums.
+// Forward: the statistics, the exchange, the normalised values. Backward: the sums, a copy of them that becomes the
+// sums over all ranks, the gradient, and a copy for a parameter's gradient, which is a row of the sums.
 TEST(NcclGroup, sync_batch_norm_takes_few_kernels_and_one_collective_each_way) {
   std::int64_t launches[2] = {}, collectives[2] = {};
   run_gpu_ranks(2, [&](Group group) {
@@ -206,7 +206,7 @@ TEST(NcclGroup, sync_batch_norm_takes_few_kernels_and_one_collective_each_way) {
     const Tensor x(noise_array({4, 8, 5, 5}, 0, device).channels_last(), true);
     const Array gradient = noise_array({4, 8, 5, 5}, 1, device).channels_last();
     norm(x).backward({.gradient = gradient});  // connects
-    // What the ranks asked for since the last call, on both together.
+    // The calls of both ranks since the last call.
     const auto counted = [&](std::int64_t& kernels, std::int64_t& calls) {
       synchronize(device);
       group->barrier()->wait();
@@ -249,10 +249,11 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   const auto count = [&](const std::string& call) { return std::count(log.begin(), log.end(), call); };
   EXPECT_GE(count("register"), 2);
   EXPECT_EQ(count("abort"), 0);
-  // Each rank connects without blocking, and continues with a part of that communicator that is all of it.
+  // Each rank connects without blocking, and continues with a communicator that was split from the first one and
+  // includes all ranks.
   EXPECT_EQ(count("destroy"), 4);
   EXPECT_EQ(emulation::nccl_state().threads_started, 0);
-  // One bucket, of all parameters, each of them on a border of its own.
+  // One bucket with all parameters, each of them aligned.
   EXPECT_EQ(std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }), 2);
 }
 

@@ -1,4 +1,4 @@
-// Batch normalisation and max pooling on the GPU give what they give on the CPU.
+// Batch normalisation and max pooling give the same on the GPU as on the CPU.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ Array numbers(const Shape& shape, DType dtype, unsigned seed = 1) {
   return Array::from(values, shape).to(dtype);
 }
 
-// Of one rounding to dtype.
+// The size of one rounding to dtype.
 double epsilon(DType dtype) {
   switch (dtype) {
     case DType::f64: return 0x1p-52;
@@ -65,8 +65,8 @@ void expect_near(const Array& expected, const Array& found, double tolerance) {
   }
 }
 
-// Both devices compute in another order, of numbers larger than their sum: `roundings` in the type that is computed in,
-// and one to the dtype of the result. 0: the same bits.
+// Both devices compute in different orders, with numbers larger than their sum. Allows `roundings` in the computing
+// type, and one to the result's dtype. 0: the same bits.
 void expect_same(const Array& expected, const Array& found, double roundings) {
   const DType dtype = expected.dtype();
   expect_near(expected, found, roundings == 0 ? 0 : epsilon(dtype) + roundings * epsilon(statistics_dtype(dtype)));
