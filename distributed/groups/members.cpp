@@ -79,6 +79,21 @@ std::string different_backends(const Members& members) {
   return text + "give all ranks the same --backend and --device (auto on a GPU is nccl)";
 }
 
+std::string rank_list(const std::vector<int>& ranks, std::size_t most) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0, end = 0, entries = 0; i < ranks.size(); i = end) {
+    end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (end - i < 3) end = i + 1;
+    if (i > 0) text += end == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+    if (end - i > 1) text.append("-").append(std::to_string(ranks[end - 1]));
+    if (++entries == most && end < ranks.size())
+      return text.append(" and ").append(std::to_string(ranks.size() - end)).append(" more");
+  }
+  return text;
+}
+
 std::string names_of(const Members& members, const std::vector<int>& ranks) {
   std::string text;
   for (const int r : ranks) text += (text.empty() ? "" : ", ") + members[r].name();

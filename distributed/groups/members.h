@@ -34,6 +34,10 @@ bool share_a_host(const Members& members);
 // A sentence that says which members have which backend. Empty if all have the same.
 std::string different_backends(const Members& members);
 
+// "rank 3", "ranks 0-2, 5 and 7": in the given order; three and more in a row are shortened. After `most` entries the
+// text ends with the number of ranks that it leaves out: "ranks 1, 3 and 17 more".
+std::string rank_list(const std::vector<int>& ranks, std::size_t most = 16);
+
 // "rank 0 (a, pid 1), rank 2 (b, pid 5)"
 std::string names_of(const Members& members, const std::vector<int>& ranks);
 

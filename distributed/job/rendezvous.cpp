@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/job/rendezvous.h>
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/store/tcp_store.h>
@@ -104,13 +105,6 @@ std::shared_ptr<Store> open_store_at_path(const Environment& environment, Store:
   TANDEM_CHECK(!stores.empty(), "this build has no store in a file, such as ", environment.store_path,
                ": let the ranks meet at the address of rank 0, --init-method tcp://HOST:PORT");
   return stores.front()(environment.store_path, environment.run_id, timeout, environment.rank == 0);
-}
-
-std::string list(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 16;  // chosen: keeps the message short
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return ranks.size() > most ? text + " and " + std::to_string(ranks.size() - most) + " more" : text;
 }
 
 // One attempt of a job's ranks to meet. Its keys begin with the run's name:
@@ -226,7 +220,7 @@ class Meeting {
   }
 
   void check_time(const std::vector<int>& missing) const {
-    TANDEM_CHECK(RunningTime::now() < deadline_, list(missing), " of ", size_, " ",
+    TANDEM_CHECK(RunningTime::now() < deadline_, rank_list(missing), " of ", size_, " ",
                  missing.size() == 1 ? "has" : "have", " not arrived within ",
                  std::chrono::duration<double>(timeout_).count(), " s at ", place_, ": check whether ",
                  missing.size() == 1 ? "it was" : "they were", " started, with the same ", advice, refused_);

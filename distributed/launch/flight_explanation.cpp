@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/operation.h>
 #include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/launch/flight_record.h>
@@ -70,25 +71,6 @@ std::string clock_text(std::int64_t utc) {
   char text[16];
   std::strftime(text, sizeof text, "%H:%M:%S", &parts);
   return fmt::format("{}.{:03d}", text, utc / 1'000'000 % 1000);
-}
-
-// "rank 3", "ranks 0-2 and 5"
-std::string list_text(const std::vector<int>& ranks) {
-  std::vector<std::string> runs;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (end - i < 3) end = i + 1;
-    runs.push_back(std::to_string(ranks[i]));
-    if (end - i > 1) runs.back().append("-").append(std::to_string(ranks[end - 1]));
-    i = end;
-  }
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (i > 0) text += i + 1 == runs.size() ? " and " : ", ";
-    text += runs[i];
-  }
-  return text;
 }
 
 // The group that the lines are about, and the ranks of it that left a file.
@@ -214,7 +196,7 @@ std::string verdict(const Scene& scene) {
     });
     first = fmt::format("{} is behind in group '{}': {}", last->name(), scene.group, where_text(scene, *last));
     if (behind.size() > 1)
-      first += fmt::format("; {} have not reached number {} either", list_text([&] {
+      first += fmt::format("; {} have not reached number {} either", rank_list([&] {
                              auto others = numbers(behind);
                              std::erase(others, last->rank());
                              return others;
@@ -235,7 +217,7 @@ std::string verdict(const Scene& scene) {
     });
     const auto& entry = *scene.entry(*earliest, scene.front);
     const auto until = entry.ended ? earliest->utc(entry.ended) : last_life(*earliest);
-    second = fmt::format("{} waited in {} from {} on, for {}", list_text(numbers(waiting)), full_name(entry),
+    second = fmt::format("{} waited in {} from {} on, for {}", rank_list(numbers(waiting)), full_name(entry),
                          clock_text(earliest->utc(entry.started)), span_text(until - earliest->utc(entry.started)));
   }
 
@@ -342,7 +324,7 @@ std::string explain_flight(const fs::path& given) {
   }
   if (!missing.empty()) {
     remarks += fmt::format("there is no file for {} of {} (on another host?): {} be the one that is behind\n",
-                           list_text(missing), world_size, missing.size() == 1 ? "it may" : "one of them may");
+                           rank_list(missing), world_size, missing.size() == 1 ? "it may" : "one of them may");
   }
   for (const auto& flight : flights) {
     if (flight.torn)

@@ -1,5 +1,6 @@
 #include <tandem/core/io/crc32.h>
 #include <tandem/data/epoch.h>
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/same_samples.h>
@@ -87,10 +88,10 @@ bool are_all_alike(const std::string& mine, const std::string& theirs) {
   return std::equal(Words(a), Words(), Words(b), Words(), are_alike);
 }
 
-// "ranks 0, 2 on host a have 60000, rank 1 on host b has 10000"
+// "ranks 0 and 2 on host a have 60000, rank 1 on host b has 10000"
 std::string sizes_of(const std::vector<RankData>& ranks) {
-  std::vector<std::vector<std::size_t>> groups;  // of one host and size, the lowest rank first
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
+  std::vector<std::vector<int>> groups;  // of one host and size, the lowest rank first
+  for (int r = 0; r < static_cast<int>(ranks.size()); ++r) {
     const auto like = [&](const auto& group) {
       return ranks[group[0]].host == ranks[r].host && ranks[group[0]].size == ranks[r].size;
     };
@@ -99,8 +100,8 @@ std::string sizes_of(const std::vector<RankData>& ranks) {
   }
   std::vector<std::string> parts;
   for (const auto& group : groups)
-    parts.push_back(fmt::format("{} {} on host {} {} {}", group.size() == 1 ? "rank" : "ranks", fmt::join(group, ", "),
-                                ranks[group[0]].host, group.size() == 1 ? "has" : "have", ranks[group[0]].size));
+    parts.push_back(fmt::format("{} on host {} {} {}", rank_list(group), ranks[group[0]].host,
+                                group.size() == 1 ? "has" : "have", ranks[group[0]].size));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

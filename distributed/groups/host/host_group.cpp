@@ -48,20 +48,18 @@ class HostGroup : public ProcessGroup {
     options.rank = -1;
     options.size = static_cast<int>(ranks.size());
     if (no_sharing_) options.backend = GroupBackend::gloo;
-    std::string list;
     std::vector<char> seen(static_cast<std::size_t>(size()));
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const int r = ranks[i];
       TANDEM_CHECK(r >= 0 && r < size(), "rank ", r, " of a subgroup is not in this group of ", size());
       TANDEM_CHECK(!seen[r]++, "rank ", r, " is named twice in a subgroup");
       if (r == rank()) options.rank = static_cast<int>(i);
-      list.append(i == 0 ? "" : ",").append(std::to_string(r));
     }
+    const std::string list = rank_list(ranks, ranks.size());
     const std::string key = "subgroup/" + std::to_string(++subgroups_);
     const std::string agreed = store_->compare_set(key, "", list);
-    TANDEM_CHECK(agreed == list, "rank ", rank(), " asks for a subgroup of ranks ", list,
-                 ", another rank for one of ranks ", agreed,
-                 ": all ranks must make the same subgroups in the same order");
+    TANDEM_CHECK(agreed == list, "rank ", rank(), " asks for a subgroup of ", list, ", another rank for one of ",
+                 agreed, ": all ranks must make the same subgroups in the same order");
     if (options.rank < 0) return nullptr;
     return std::make_shared<HostGroup>(prefix_store(key, store_), options, executor_->members()[rank()].rank);
   }

@@ -32,21 +32,6 @@ void put_text(char (&to)[n], const std::string& text) {
   to[size] = '\0';
 }
 
-// "0-3,6": a run of three ranks and more is shortened.
-std::string short_list(const Members& members) {
-  std::string text;
-  for (std::size_t i = 0; i < members.size();) {
-    std::size_t end = i + 1;
-    while (end < members.size() && members[end].rank == members[end - 1].rank + 1) ++end;
-    if (end - i < 3) end = i + 1;
-    if (!text.empty()) text += ',';
-    text += std::to_string(members[i].rank);
-    if (end - i > 1) text += '-' + std::to_string(members[end - 1].rank);
-    i = end;
-  }
-  return text;
-}
-
 // The latest recorder of the process. The handler of SIGUSR2 copies it.
 struct Copy {
   const void* memory;
@@ -169,7 +154,9 @@ FlightRecorder::~FlightRecorder() {
 }
 
 int FlightRecorder::add_group(const std::string& backend, const Members& members) {
-  const auto name = backend + (members.size() == 1 ? " of rank " : " of ranks ") + short_list(members);
+  std::vector<int> ranks;
+  for (const auto& member : members) ranks.push_back(member.rank);
+  const auto name = backend + " of " + rank_list(ranks, ranks.size());
   const std::lock_guard lock(mutex_);
   const auto before = std::count(names_.begin(), names_.end(), name);
   names_.push_back(name);

@@ -177,7 +177,7 @@ TEST(ConnectStore, MissingRanksAreNamed) {
   const int port = free_port();
   const auto errors = meet({environment_at(port, 0, 4), environment_at(port, 2, 4)}, 500ms,
                            [](const Environment&, Store&) { ADD_FAILURE() << "two ranks are missing"; });
-  expect_parts(errors[0], {"ranks 1, 3 of 4 have not arrived within 0.5 s"});
+  expect_parts(errors[0], {"ranks 1 and 3 of 4 have not arrived within 0.5 s"});
   EXPECT_FALSE(errors[1].empty());
   auto lonely = environment_at(port, 0, 2);
   EXPECT_THROW(connect_store(lonely, 50ms), Error);

@@ -82,7 +82,7 @@ TEST(CheckSameDataSets, equal_ones_are_fine_in_any_size) {
 TEST(CheckSameDataSets, other_sizes_are_an_error_with_ranks_and_sizes) {
   for (const auto& error : errors_with(classes(100), classes(600)))
     testing::expect_parts(error, {"the ranks do not have the same training images: ", "rank 1 on host ", " has 100",
-                                  "ranks 0, 2 on host ", " have 600", "Give all of them the same files"});
+                                  "ranks 0 and 2 on host ", " have 600", "Give all of them the same files"});
   for (const auto& error : errors_with(classes(0), classes(5))) testing::expect_parts(error, {" has 0", " have 5"});
 }
 

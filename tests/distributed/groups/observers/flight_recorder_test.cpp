@@ -132,7 +132,7 @@ TEST(FlightRecorder, equal_groups_have_different_names) {
   EXPECT_STREQ(header.groups[0].name, "shm of ranks 0-2");
   EXPECT_STREQ(header.groups[1].name, "gloo of ranks 0-2");
   EXPECT_STREQ(header.groups[2].name, "2. shm of ranks 0-2");
-  EXPECT_STREQ(header.groups[3].name, "shm of ranks 1,3");
+  EXPECT_STREQ(header.groups[3].name, "shm of ranks 1 and 3");
 }
 
 TEST(FlightRecorder, more_groups_than_it_has_room_for_are_counted) {
