@@ -3,7 +3,6 @@
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/groups/host/host_group.h>
-#include <tandem/distributed/groups/host/shared_counter.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
 #include <tandem/distributed/job/observers.h>
