@@ -1,6 +1,6 @@
 #include <tandem/core/base/deadline.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/store/store.h>
 #include <tandem/distributed/system/host_identity.h>
@@ -28,28 +28,29 @@ class Exchange {
     store_.set(key(group.rank()), mine);
   }
 
-  // A rank calls this when it has the texts of all ranks: all have begun this round, so they have read the last one.
-  void remove_last_round() { store_.delete_key(key(group_.rank(), round_ - 1)); }
+  // A rank calls this when it has the texts of all ranks: all have begun this round, so they have read the last one,
+  // and said so if it failed.
+  void remove_last_round() {
+    store_.delete_key(key(group_.rank(), round_ - 1));
+    if (group_.rank() == 0) store_.delete_key(seen(round_ - 1));
+  }
 
   // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until the
   // `others` have read what they need, but for at most 2 s (chosen: the job fails anyway, and should not hang).
   void leave(int others) {
-    const std::string seen = fmt::format("together/{}/seen", round_);
     const auto until = Clock::now() + std::chrono::seconds(2);
-    std::int64_t ranks = store_.add(seen, 1);
+    std::int64_t ranks = store_.add(seen(round_), 1);
     while (group_.rank() == 0 && ranks <= others && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      ranks = store_.add(seen, 0);
+      ranks = store_.add(seen(round_), 0);
     }
-    if (group_.rank() == 0) store_.delete_key(seen);
   }
 
   // Waits for the text of `rank`. PeerError when that rank has left, gives no sign of life or takes too long, or when
   // the group has failed.
   std::string text_of(int rank, const OwnWork& work) {
     const auto start = Clock::now();
-    auto last_sign = start;
-    std::string life;  // the progress that the rank's watchdog wrote last; a change is a sign of life
+    SeenSign sign;
     for (;;) {
       try {
         store_.wait({key(rank)}, look);
@@ -57,20 +58,16 @@ class Exchange {
       } catch (const Error&) {
         if (store_.check({key(rank)})) continue;
       }
-      store_.add(watch_key, 1);
+      ask_for_signs(store_);
       const auto name = [&] { return member_of(store_, rank).name(); };
       const auto seconds = [](auto time) { return fmt::format("{:g} s", std::chrono::duration<double>(time).count()); };
-      if (store_.check({left_key(rank)}) && !store_.check({key(rank)}))
+      if (has_left(store_, rank) && !store_.check({key(rank)}))
         throw PeerError(name() + " has left, while others wait for " + work.what);
-      if (store_.check({failure_key})) throw PeerError(store_.get(failure_key));
-      if (store_.check({progress_key(rank)})) {
-        const std::string now = store_.get(progress_key(rank));
-        if (now != life) last_sign = Clock::now();
-        life = now;
-      }
+      if (const auto failure = failure_of_group(store_); !failure.empty()) throw PeerError(failure);
+      sign.update(last_sign(store_, rank));
       // Where this rank's own watchdog writes nothing the group has none, and no rank gives signs of life.
-      const bool is_silent = Clock::now() - last_sign > group_.timeout();
-      if (is_silent && (!life.empty() || store_.check({progress_key(group_.rank())})))
+      const bool is_silent = Clock::now() - sign.since > group_.timeout();
+      if (is_silent && !(sign.text.empty() && last_sign(store_, group_.rank()).empty()))
         throw PeerError(name() + " has given no sign of life for " + seconds(group_.timeout()) +
                         ", while others wait for " + work.what);
       if (Clock::now() - start > work.longest)
@@ -82,6 +79,8 @@ class Exchange {
  private:
   static std::string key(int rank, std::int64_t round) { return fmt::format("together/{}/{}", round, rank); }
   std::string key(int rank) const { return key(rank, round_); }
+  // The number of ranks that have seen that a round has failed.
+  static std::string seen(std::int64_t round) { return fmt::format("together/{}/seen", round); }
 
   ProcessGroup& group_;
   Store& store_;

@@ -2,8 +2,8 @@
 #include <tandem/core/base/scope.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/executor.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/host/host_executor.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <utility>
 

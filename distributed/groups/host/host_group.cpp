@@ -1,8 +1,8 @@
 #include <tandem/core/ops/create.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/host/host_executor.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <iostream>
 
@@ -13,7 +13,7 @@ class HostGroup : public ProcessGroup {
  public:
   HostGroup(std::shared_ptr<Store> store, const GroupOptions& options, int job_rank)
       : store_(std::move(store)), options_(options) {
-    store_->set_when_gone(left_key(options.rank));
+    leave_when_gone(*store_, options.rank);
     const bool may_share = chooses_ || options.backend == GroupBackend::shm;
     auto members = meet(*store_, options.rank, options.size,
                         {.rank = job_rank,
@@ -28,7 +28,7 @@ class HostGroup : public ProcessGroup {
   ~HostGroup() override {
     executor_->close();
     try {
-      store_->set(left_key(rank()), "");
+      leave(*store_, rank());
     } catch (const std::exception&) {
       // Without a store no other rank could read it.
     }
@@ -85,15 +85,8 @@ class HostGroup : public ProcessGroup {
     return shares ? shared_memory_transport(*store_, members, options_) : gloo_transport(store_, members, options_);
   }
 
-  // All ranks find the same problem. Rank 0, which may be serving the store, leaves last.
-  [[noreturn]] void give_up(const std::string& problem) {
-    store_->set(left_key(rank()), "");
-    std::vector<std::string> others;
-    for (int r = 1; r < size(); ++r) others.push_back(left_key(r));
-    try {
-      if (rank() == 0) store_->wait(others, std::chrono::seconds(2));
-    } catch (const Error&) {
-    }
+  [[noreturn]] void give_up(const std::string& problem) {  // which all ranks find
+    leave_together(*store_, rank(), size());
     detail::fail(problem);
   }
 

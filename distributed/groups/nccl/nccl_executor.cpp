@@ -2,8 +2,8 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/executor.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <exception>
 #include <utility>

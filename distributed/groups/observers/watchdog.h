@@ -5,6 +5,7 @@
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
 #include <tandem/distributed/groups/observers/flight_recorder.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -48,12 +49,12 @@ class Watchdog : public OperationObserver {
     Clock::time_point since;
   };
   struct Progress {
+    SeenSign sign;
     std::uint64_t beat = 0;
     std::uint64_t done = 0;      // collectives finished
     std::uint64_t sequence = 0;  // of the operation that runs; 0: none, or a message
     std::string what;            // empty: none
     std::string signature;
-    Clock::time_point changed = Clock::now();
     double silent = 0;  // seconds without a sign of life
   };
 
@@ -70,7 +71,7 @@ class Watchdog : public OperationObserver {
   const std::function<void(const std::string&)> fail_;
   const std::shared_ptr<FlightRecorder> recorder_;
 
-  std::string watched_;  // the watch key's value, last time; used by the watchdog's thread alone
+  std::string question_;  // the last one that this rank has answered; used by the watchdog's thread alone
 
   std::mutex mutex_;
   std::condition_variable stop_;
