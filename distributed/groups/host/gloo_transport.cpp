@@ -1,6 +1,6 @@
 #include <tandem/core/base/deadline.h>
 #include <tandem/core/base/standard_output.h>
-#include <tandem/core/base/thread.h>
+#include <tandem/distributed/groups/host/gloo_alarm.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
@@ -13,16 +13,12 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <system_error>
-#include <thread>
 
 namespace tandem::distributed {
 namespace {
@@ -60,71 +56,8 @@ class StoreAdapter : public gloo::rendezvous::Store {
   Milliseconds timeout_;
 };
 
-// Gloo's timeouts count the time in which this process was stopped, so Gloo waits without one, and an Alarm ends the
-// wait.
+// Gloo's own timeouts count the time in which this process was stopped, so a GlooAlarm ends the waits instead.
 constexpr Milliseconds for_ever = std::chrono::hours(24 * 365);
-
-// Breaks all connections off when a deadline has come.
-class Alarm {
- public:
-  explicit Alarm(std::shared_ptr<gloo::Context> context)
-      : context_(std::move(context)),
-        thread_(start_thread("the thread that watches Gloo's deadlines", [this] { run(); })) {}
-  ~Alarm() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-
-  // Gloo has no call that wakes a thread waiting for a peer, but when one wait times out it closes every connection of
-  // the context, and that wakes all the others.
-  void ring() const noexcept {
-    char unused = 0;
-    try {
-      context_->createUnboundBuffer(&unused, 1)->waitRecv(Milliseconds(1));
-    } catch (const std::exception&) {
-    }
-  }
-
-  // Returns whether a deadline has passed. Gloo's exceptions for the waits that it ended don't say so.
-  bool has_rung() const { return has_rung_; }
-
-  // While the result lives, the alarm has this deadline, and lives itself: a wait may outlast the transport.
-  static std::shared_ptr<void> set(const std::shared_ptr<Alarm>& alarm, Deadline deadline) {
-    const std::lock_guard lock(alarm->mutex_);
-    alarm->deadlines_.insert(deadline);
-    if (next_slice(deadline) < next_slice(Deadline::max())) alarm->changed_.notify_one();
-    return {alarm.get(), [alarm, deadline](void*) {
-              const std::lock_guard removing(alarm->mutex_);
-              alarm->deadlines_.erase(alarm->deadlines_.find(deadline));
-            }};
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (!is_over_) {
-      auto next = deadlines_.empty() ? Deadline::max() : *deadlines_.begin();
-      if (RunningTime::now() >= next) {
-        has_rung_ = true;
-        ring();
-        next = Deadline::max();
-      }
-      changed_.wait_for(lock, next_slice(next));
-    }
-  }
-
-  const std::shared_ptr<gloo::Context> context_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::multiset<Deadline> deadlines_;  // guarded by mutex_
-  bool is_over_ = false;               // guarded by mutex_
-  std::atomic<bool> has_rung_ = false;
-  std::thread thread_;
-};
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
@@ -151,7 +84,7 @@ class GlooTransport : public HostTransport {
       context->connectFullMesh(adapter, device);
       context->setTimeout(options.timeout);
       context_ = context;
-      alarm_ = std::make_shared<Alarm>(context_);
+      alarm_ = std::make_shared<GlooAlarm>(context_);
     } catch (const std::exception& error) {
       const std::string reason = error.what();
       const bool is_out_of_files = reason.find(std::strerror(EMFILE)) != std::string::npos;
@@ -171,7 +104,7 @@ class GlooTransport : public HostTransport {
     const auto fingerprint = static_cast<std::uint16_t>(std::hash<std::string>{}(call.signature));
     const auto tag = static_cast<std::uint32_t>(call.sequence << 16) | fingerprint;
     try {
-      const auto until = Alarm::set(alarm_, call.deadline);
+      const auto until = GlooAlarm::set(alarm_, call.deadline);
       dispatch(operation, tag);
     } catch (const PeersLate&) {
       throw;
@@ -249,9 +182,9 @@ class GlooTransport : public HostTransport {
 
    private:
     // `alarm` is the transport's, which may be gone.
-    void wait_in_gloo(const std::shared_ptr<Alarm>& alarm, Deadline deadline) {
+    void wait_in_gloo(const std::shared_ptr<GlooAlarm>& alarm, Deadline deadline) {
       if (refused_) std::rethrow_exception(refused_);
-      const auto until = Alarm::set(alarm, deadline);
+      const auto until = GlooAlarm::set(alarm, deadline);
       if (sent_) {
         buffer_->waitSend(for_ever);
       } else {
@@ -472,7 +405,7 @@ class GlooTransport : public HostTransport {
   const int rank_;
   const int size_;
   std::shared_ptr<gloo::Context> context_;
-  std::shared_ptr<Alarm> alarm_;
+  std::shared_ptr<GlooAlarm> alarm_;
   std::vector<std::uint64_t> sent_, received_;  // messages, by peer
 };
 
