@@ -131,7 +131,7 @@ void HostExecutor::run() {
     wake_.wait(lock, [this] { return (closing_ && queue_.empty()) || (!busy_ && !queue_.empty()); });
     if (queue_.empty()) return;
     const auto& operation = queue_.front()->observed;
-    const auto due = operation.begun + small_delay;
+    const auto due = operation.started + small_delay;
     if (operation.bytes <= small_bytes && !closing_ && Clock::now() < due) {
       wake_.wait_until(lock, due);
       continue;
@@ -175,7 +175,7 @@ std::string HostExecutor::run_collective(Task& task, bool may_spin) {
 
 std::string HostExecutor::attempt(ObservedOperation& operation, const std::function<void()>& move) {
   std::string failure;
-  operation.start();
+  operation.set_running();
   try {
     move();
   } catch (const std::exception& exception) {

@@ -173,16 +173,16 @@ int FlightRecorder::add_group(const std::string& backend, const Members& members
   return static_cast<int>(index);
 }
 
-std::uint64_t FlightRecorder::add(int group, std::uint64_t sequence, const Operation& operation, Time when) {
+std::uint64_t FlightRecorder::start(int group, std::uint64_t sequence, const Operation& operation, Time when) {
   if (group < 0) return 0;
   const auto number = std::atomic_ref(header_->count).fetch_add(1, std::memory_order_relaxed) + 1;
   FlightEntry& entry = entries_[(number - 1) % options_.capacity];
   std::atomic_ref(entry.number).store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   entry.sequence = sequence;
-  entry.queued = nanoseconds(when);
-  entry.started = entry.ended = 0;
-  entry.state = FlightEntry::State::queued;
+  entry.started = nanoseconds(when);
+  entry.running = entry.ended = 0;
+  entry.state = FlightEntry::State::started;
   entry.kind = static_cast<std::uint8_t>(operation.kind);
   entry.reduce_op = static_cast<std::uint8_t>(operation.reduce_op);
   entry.group = static_cast<std::uint16_t>(group);
@@ -207,10 +207,10 @@ FlightEntry* FlightRecorder::find(std::uint64_t number) {
   return std::atomic_ref(entry.number).load(std::memory_order_acquire) == number ? &entry : nullptr;
 }
 
-void FlightRecorder::start(std::uint64_t number, Time when) {
+void FlightRecorder::set_running(std::uint64_t number, Time when) {
   if (auto* entry = find(number)) {
-    entry->started = nanoseconds(when);
-    entry->state = FlightEntry::State::started;
+    entry->running = nanoseconds(when);
+    entry->state = FlightEntry::State::running;
   }
 }
 

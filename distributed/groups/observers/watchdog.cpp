@@ -36,7 +36,7 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::started(const ObservedOperation& operation, std::uint64_t, Time) noexcept {
+void Watchdog::running(const ObservedOperation& operation, std::uint64_t, Time) noexcept {
   const std::lock_guard lock(mutex_);
   waiting_.push_back({&operation, Clock::now()});
 }

@@ -32,7 +32,7 @@ class Watchdog : public OperationObserver {
   Watchdog(const ObservedGroup& group, std::shared_ptr<FlightRecorder> recorder);
   ~Watchdog() override;
 
-  void started(const ObservedOperation& operation, std::uint64_t, Time) noexcept override;
+  void running(const ObservedOperation& operation, std::uint64_t, Time) noexcept override;
   void ended(const ObservedOperation& operation, std::uint64_t, Time, bool) noexcept override;
 
   // "rank 1 (host, pid 4711) is in no operation of the group, 12 done, and alive". For a silent rank the text ends with
@@ -78,7 +78,7 @@ class Watchdog : public OperationObserver {
   bool stopping_ = false;                          // guarded by mutex_
   std::uint64_t beat_ = 0;                         // guarded by mutex_; how often this rank has written its progress
   std::uint64_t done_ = 0;                         // guarded by mutex_; collectives finished
-  std::vector<Waiting> waiting_;                   // guarded by mutex_; in the order of their start
+  std::vector<Waiting> waiting_;                   // guarded by mutex_; in the order in which they began to run
   std::optional<Clock::time_point> asking_since_;  // guarded by mutex_; not while this rank has nothing to ask for
   std::vector<Progress> observed_;                 // guarded by mutex_; by rank
 

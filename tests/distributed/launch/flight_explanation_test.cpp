@@ -35,8 +35,8 @@ class FlightExplanation : public ::testing::Test {
     for (std::uint64_t s = 1; s <= std::max(done, running); ++s) {
       const Operation operation{
           Operation::Kind::all_reduce, "gradient bucket " + std::to_string(s), {}, {ops::zeros(shape)}};
-      const auto number = recorder.add(group, s, operation, start_ + milliseconds(100 * s));
-      recorder.start(number, start_ + milliseconds(100 * s));
+      const auto number = recorder.start(group, s, operation, start_ + milliseconds(100 * s));
+      recorder.set_running(number, start_ + milliseconds(100 * s));
       if (s <= done) recorder.end(number, false, start_ + milliseconds(100 * s + 50));
     }
   }
