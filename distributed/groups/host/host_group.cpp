@@ -17,7 +17,7 @@ class HostGroup : public ProcessGroup {
     const bool may_share = chooses_ || options.backend == GroupBackend::shm;
     auto members = meet(*store_, options.rank, options.size,
                         {.rank = job_rank,
-                         .backend = name_of(options.backend),
+                         .backend = name_of(options.for_gpus ? GroupBackend::nccl : options.backend),
                          .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
                         options.timeout);
     if (const auto problem = different_backends(members); !problem.empty()) give_up(problem);
@@ -92,8 +92,7 @@ class HostGroup : public ProcessGroup {
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
-  // Returns whether the group chooses its transport itself.
-  const bool chooses_ = options_.backend == GroupBackend::automatic || options_.backend == GroupBackend::nccl;
+  const bool chooses_ = options_.backend == GroupBackend::automatic;  // whether the group chooses its transport itself
   std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";
   bool no_sharing_ = false;  // of memory, though all are on one host
@@ -110,6 +109,9 @@ AnnexList<HostTransportKind>& host_transports() {
 std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const GroupOptions& options) {
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
+  TANDEM_CHECK(options.backend != GroupBackend::nccl,
+               "nccl is no backend of a group on the host: init() makes groups of "
+               "NCCL; or choose auto, gloo, shm or mpi");
   TANDEM_CHECK(options.timeout > std::chrono::milliseconds::zero(), "a process group needs a timeout above 0");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }
