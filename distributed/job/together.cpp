@@ -1,4 +1,5 @@
 #include <tandem/core/base/deadline.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/signs_of_life.h>
 #include <tandem/distributed/job/together.h>
@@ -19,11 +20,11 @@ constexpr char failed = '!';  // the first character of a failed rank's text
 // the signs of life.
 constexpr std::chrono::milliseconds look{250};
 
-// One exchange of texts between all ranks. It goes through the store, because there a rank can wait for longer than the
-// timeout of a group's operation.
-class Exchange {
+// One round, in which all ranks tell each other a text. It goes through the store, because there a rank can wait for
+// longer than the timeout of a group's operation.
+class TextRound {
  public:
-  Exchange(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
+  TextRound(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
     round_ = store_.add("together/" + std::to_string(group.rank()), 1);
     store_.set(key(group.rank()), mine);
   }
@@ -60,7 +61,6 @@ class Exchange {
       }
       ask_for_signs(store_);
       const auto name = [&] { return member_of(store_, rank).name(); };
-      const auto seconds = [](auto time) { return fmt::format("{:g} s", std::chrono::duration<double>(time).count()); };
       if (has_left(store_, rank) && !store_.check({key(rank)}))
         throw PeerError(name() + " has left, while others wait for " + work.what);
       if (const auto failure = failure_of_group(store_); !failure.empty()) throw PeerError(failure);
@@ -68,11 +68,11 @@ class Exchange {
       // Where this rank's own watchdog writes nothing the group has none, and no rank gives signs of life.
       const bool is_silent = Clock::now() - sign.since > group_.timeout();
       if (is_silent && !(sign.text.empty() && last_sign(store_, group_.rank()).empty()))
-        throw PeerError(name() + " has given no sign of life for " + seconds(group_.timeout()) +
+        throw PeerError(name() + " has given no sign of life for " + seconds_text(group_.timeout()) +
                         ", while others wait for " + work.what);
       if (Clock::now() - start > work.longest)
         throw PeerError(name() + " is alive, but others have waited for " + work.what + " for " +
-                        seconds(work.longest) + ", the longest that this may take");
+                        seconds_text(work.longest) + ", the longest that this may take");
     }
   }
 
@@ -88,9 +88,9 @@ class Exchange {
 };
 
 // Every rank's text, by rank.
-std::vector<std::string> share(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
+std::vector<std::string> texts_of_all(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
   if (group.size() == 1) return {mine};
-  Exchange texts(group, mine);
+  TextRound texts(group, mine);
   std::vector<std::string> all;
   try {
     for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r, work));
@@ -117,7 +117,7 @@ void run_together(ProcessGroup& group, const std::function<void()>& f, const Own
   } catch (...) {
     mine.emplace(unknown_exception);
   }
-  const auto outcomes = share(group, mine ? failed + std::string(mine->what()) : "", work);
+  const auto outcomes = texts_of_all(group, mine ? failed + std::string(mine->what()) : "", work);
   for (int r = 0; r < group.size(); ++r) {
     if (outcomes[r].empty()) continue;
     if (r == group.rank()) throw *mine;
@@ -140,12 +140,12 @@ void run_first(ProcessGroup& group, const std::function<void()>& f, const OwnWor
 
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host,
                           const OwnWork& work) {
-  const auto hosts = share(group, "/" + host, work);
+  const auto hosts = texts_of_all(group, "/" + host, work);
   const auto first = static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
   const bool acts = static_cast<std::size_t>(group.rank()) == first;
   const auto mine = run_together(
       group, [&] { return acts ? f() : std::string(); }, work);
-  return share(group, "/" + mine, work).at(first).substr(1);
+  return texts_of_all(group, "/" + mine, work).at(first).substr(1);
 }
 
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const OwnWork& work) {

@@ -311,8 +311,8 @@ std::string explain_flight(const fs::path& given) {
   const int world_size = newest->header.world_size;
   std::erase_if(flights, [&](const Flight& flight) {
     if (text_of(flight.header.job) == job) return false;
-    remarks += fmt::format("the file of rank {} is from another attempt, which began at {}: left out\n", flight.rank(),
-                           clock_text(flight.header.made_utc));
+    remarks += fmt::format("the file of rank {} is from another generation, which began at {}: left out\n",
+                           flight.rank(), clock_text(flight.header.made_utc));
     return true;
   });
   std::sort(flights.begin(), flights.end(), [](const Flight& a, const Flight& b) { return a.rank() < b.rank(); });

@@ -1,5 +1,6 @@
 #include <tandem/core/base/deadline.h>
 #include <tandem/core/base/standard_output.h>
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/host/gloo_alarm.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
@@ -34,7 +35,7 @@ constexpr std::size_t direct_bytes = 256 * 1024;
 
 // Messages between two ranks, and rounds of them, use slots above those of Gloo's own algorithms.
 constexpr std::uint64_t transfer_slot = 0x7dull << 56;
-constexpr std::uint64_t exchange_slot = 0x7eull << 56;
+constexpr std::uint64_t round_slot = 0x7eull << 56;
 constexpr std::uint64_t probe_slot = 0x7full << 56;
 
 class StoreAdapter : public gloo::rendezvous::Store {
@@ -221,24 +222,24 @@ class GlooTransport : public HostTransport {
       case Kind::broadcast: return broadcast(out[0], root, tag);
       case Kind::all_reduce: return all_reduce(out[0], operation.reduce_op, tag);
       case Kind::reduce: return reduce(out[0], root, operation.reduce_op, tag);
-      case Kind::all_gather: return exchange(std::vector<Array>(size_, in[0]), out, tag);
-      case Kind::all_to_all: return exchange(in, out, tag);
+      case Kind::all_gather: return send_and_receive(std::vector<Array>(size_, in[0]), out, tag);
+      case Kind::all_to_all: return send_and_receive(in, out, tag);
       case Kind::reduce_scatter: return reduce_scatter(in, out[0], operation.reduce_op, tag);
       case Kind::gather: {
         std::vector<Array> mine(size_);
         mine[root] = in[0];
-        return exchange(mine, rank_ == root ? out : std::vector<Array>(size_), tag);
+        return send_and_receive(mine, rank_ == root ? out : std::vector<Array>(size_), tag);
       }
       case Kind::scatter: {
         std::vector<Array> theirs(size_);
         theirs[root] = out[0];
-        return exchange(rank_ == root ? in : std::vector<Array>(size_), theirs, tag);
+        return send_and_receive(rank_ == root ? in : std::vector<Array>(size_), theirs, tag);
       }
       case Kind::barrier: {
         const auto token = Array::empty({1}, DType::u8);
         std::vector<Array> tokens(size_);
         for (auto& t : tokens) t = Array::empty({1}, DType::u8);
-        return exchange(std::vector<Array>(size_, token), tokens, tag);
+        return send_and_receive(std::vector<Array>(size_, token), tokens, tag);
       }
       case Kind::send:
       case Kind::receive: break;
@@ -248,8 +249,8 @@ class GlooTransport : public HostTransport {
 
   // One round of messages: outgoing[r] goes to rank r, incoming[r] comes from it; an undefined array stands for
   // no message.
-  void exchange(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag) {
-    const std::uint64_t slot = exchange_slot | tag;
+  void send_and_receive(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag) {
+    const std::uint64_t slot = round_slot | tag;
     std::vector<Buffer> out(size_), in(size_);
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_, from = (rank_ + size_ - step) % size_;
@@ -315,7 +316,7 @@ class GlooTransport : public HostTransport {
   void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag) {
     std::vector<Array> theirs(size_);
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
-    exchange(std::vector<Array>(size_, array), theirs, tag);
+    send_and_receive(std::vector<Array>(size_, array), theirs, tag);
     reduce_all(theirs, array, op);
   }
 
@@ -337,7 +338,7 @@ class GlooTransport : public HostTransport {
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? inputs[r] : Array::empty(output.shape(), output.dtype());
     std::vector<Array> incoming = theirs;
     incoming[rank_] = Array();
-    exchange(inputs, incoming, tag);
+    send_and_receive(inputs, incoming, tag);
     reduce_all(theirs, output, op);
   }
 

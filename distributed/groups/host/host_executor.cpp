@@ -165,7 +165,7 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
 }
 
 std::string HostExecutor::run_collective(Task& task, bool may_spin) {
-  return attempt(task.observed, [&] {
+  return run_observed(task.observed, [&] {
     const auto deadline = RunningTime::now() + options_.timeout;
     if (task.observed.sequence > 0)
       transport_->run(task.contiguous, {task.observed.sequence, task.observed.signature, deadline, may_spin});
@@ -173,7 +173,7 @@ std::string HostExecutor::run_collective(Task& task, bool may_spin) {
   });
 }
 
-std::string HostExecutor::attempt(ObservedOperation& operation, const std::function<void()>& move) {
+std::string HostExecutor::run_observed(ObservedOperation& operation, const std::function<void()>& move) {
   std::string failure;
   operation.set_running();
   try {

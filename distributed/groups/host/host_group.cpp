@@ -15,11 +15,11 @@ class HostGroup : public ProcessGroup {
       : store_(std::move(store)), options_(options) {
     leave_when_gone(*store_, options.rank);
     const bool may_share = chooses_ || options.backend == GroupBackend::shm;
-    auto members = meet(*store_, options.rank, options.size,
-                        {.rank = job_rank,
-                         .backend = name_of(options.for_gpus ? GroupBackend::nccl : options.backend),
-                         .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
-                        options.timeout);
+    auto members = collect_members(*store_, options.rank, options.size,
+                                   {.rank = job_rank,
+                                    .backend = name_of(options.for_gpus ? GroupBackend::nccl : options.backend),
+                                    .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
+                                   options.timeout);
     if (const auto problem = different_backends(members); !problem.empty()) give_up(problem);
     auto transport = connect(members);
     executor_ = std::make_shared<HostExecutor>(store_, std::move(members), options, std::move(transport));

@@ -1,8 +1,8 @@
 #include <tandem/core/base/deadline.h>
-#include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_peers.h>
 #include <tandem/distributed/groups/host/host_transport.h>
+#include <tandem/distributed/groups/host/peer_links.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
@@ -67,7 +67,7 @@ class SharedMemoryTransport : public HostTransport {
     own_->allocate(sizeof(Control));
     const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
     std::vector<FileDescriptor> sockets;
-    auto links = exchange_descriptors(store, rank_, members, own_->file(), Clock::now() + options.timeout);
+    auto links = link_peers(store, rank_, members, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
       PeerLink& link = links[static_cast<std::size_t>(r)];
       segments_.push_back(r == rank_

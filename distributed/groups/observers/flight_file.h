@@ -51,7 +51,7 @@ struct alignas(64) FlightHeader {
   std::uint32_t group_count;
   std::uint32_t groups_left_out;  // beyond most_groups; their operations are not recorded
   char host[128];
-  char job[64];        // equal for all ranks of one attempt to run the job, and for no others
+  char job[64];        // equal for all ranks of one generation of the job, and for no others
   char failure[1024];  // why the rank's first operation failed; empty: none did
   FlightGroup groups[most_groups];
 };

@@ -374,7 +374,7 @@ TEST(HostGroup, says_what_to_look_at_where_the_ranks_do_not_reach_each_other) {
   const TcpStore::Options options{.port = server.port()};
   std::thread rank_1([&] {
     TcpStore store(options);
-    meet(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
+    collect_members(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
   });
   testing::expect_parts(testing::error_of([&] {
                           host_group(

@@ -107,7 +107,7 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   record(2, 4, 5, "an older one");
   record(0, 4, 5);
   record(1, 3, 0);
-  expect({"rank 1 (", "is behind", "the file of rank 2 is from another attempt"});
+  expect({"rank 1 (", "is behind", "the file of rank 2 is from another generation"});
   record(2, 4, 5);
   damage(2, 0, "?");
   expect({"rank 1 (", "is behind", "rank-2 is not a flight record", "there is no file for rank 2"});
