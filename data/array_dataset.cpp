@@ -20,7 +20,7 @@ ArrayDataset::ArrayDataset(Batch rows) : rows_(std::move(rows)) {
 }
 
 Sample ArrayDataset::sample(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "ArrayDataset: sample ", index, " was requested, there are ", size());
+  check_number(index);
   Batch row = rows_.map([&](const Array& array) { return array.select(0, index).clone(); });
   return {row.inputs, row.targets, std::move(row.more)};
 }

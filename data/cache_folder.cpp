@@ -1,7 +1,7 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/data/cache_folder.h>
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,12 +18,9 @@ std::filesystem::path cache_folder(const std::string& name) {
   // The XDG specification says that relative paths must be ignored.
   if (base.is_relative()) {
     std::string home = environment("HOME");
-    if (home.empty()) {
-      const passwd* user = ::getpwuid(::getuid());
-      TANDEM_CHECK(user != nullptr && user->pw_dir != nullptr, "there is no home folder to store the downloaded ", name,
-                   " files; set HOME, or give their folder");
-      home = user->pw_dir;
-    }
+    if (home.empty()) home = entry_of(::getuid()).home;
+    TANDEM_CHECK(!home.empty(), "there is no home folder to store the downloaded ", name,
+                 " files; set HOME, or give their folder");
     base = std::filesystem::path(home) / ".cache";
   }
   return base / "tandem" / name;

@@ -90,7 +90,7 @@ bool Cifar::is_in(const fs::path& folder, Version version) {
 }
 
 Sample Cifar::sample(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "Cifar: sample ", index, " was requested, there are ", size());
+  check_number(index);
   return {images_.select(0, index), labels_.select(0, index)};
 }
 

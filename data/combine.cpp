@@ -12,10 +12,6 @@ namespace tandem::data {
 
 namespace {
 
-void check_index(const char* dataset, std::int64_t index, std::int64_t size) {
-  TANDEM_CHECK(index >= 0 && index < size, dataset, ": sample ", index, " was requested, there are ", size);
-}
-
 // Copies `part` to the rows `positions` of `whole`. The first part allocates `whole` with `count` rows.
 void place(Array& whole, const Array& part, const std::vector<std::int64_t>& positions, std::int64_t count) {
   if (!part.defined()) return;
@@ -43,14 +39,14 @@ std::string arrays_of(const Batch& batch) {
 
 Subset::Subset(const Dataset& dataset, std::vector<std::int64_t> indices)
     : dataset_(&dataset), indices_(std::move(indices)) {
-  for (const auto index : indices_) check_index("Subset", index, dataset.size());
+  for (const auto index : indices_) dataset.check_number(index);
   if (!dataset.device().is_cpu()) on_device_ = Array::from(indices_, {size()}).to(dataset.device());
 }
 
 Batch Subset::get(std::span<const std::int64_t> indices) const {
   std::vector<std::int64_t> theirs;
   for (const auto index : indices) {
-    check_index("Subset", index, size());
+    check_number(index);
     theirs.push_back(indices_[static_cast<std::size_t>(index)]);
   }
   return dataset_->get(theirs);
@@ -107,7 +103,7 @@ ConcatDataset::ConcatDataset(std::vector<const Dataset*> datasets) : datasets_(s
 Batch ConcatDataset::get(std::span<const std::int64_t> indices) const {
   std::vector<std::vector<std::int64_t>> theirs(datasets_.size()), positions(datasets_.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    check_index("ConcatDataset", indices[i], size());
+    check_number(indices[i]);
     const auto d = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), indices[i]) - ends_.begin());
     theirs[d].push_back(indices[i] - (d == 0 ? 0 : ends_[d - 1]));
     positions[d].push_back(static_cast<std::int64_t>(i));

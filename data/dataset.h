@@ -54,10 +54,13 @@ class Dataset {
   // Returns the samples with the numbers `indices` (N) i64, an array on device(). All numbers must be in [0, size).
   virtual Batch gather(const Array& indices) const { return get(indices.to_vector<std::int64_t>()); }
 
+  // Throws an Error if `index` is not in [0, size).
+  void check_number(std::int64_t index) const {
+    TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was requested, there are ", size());
+  }
   // Returns `indices` as an array on device(). Throws an Error if a number is not in [0, size).
   Array numbers(std::span<const std::int64_t> indices) const {
-    for (const auto index : indices)
-      TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was requested, there are ", size());
+    for (const auto index : indices) check_number(index);
     return Array::from(indices, {static_cast<std::int64_t>(indices.size())}).to(device());
   }
 };

@@ -41,7 +41,7 @@ ImageFolder::ImageFolder(const fs::path& folder) {
 }
 
 const ImageFolder::File& ImageFolder::at(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "ImageFolder: sample ", index, " was requested, there are ", size());
+  check_number(index);
   return files_[static_cast<std::size_t>(index)];
 }
 

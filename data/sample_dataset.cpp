@@ -48,7 +48,7 @@ Batch SampleDataset::collate(std::span<const Sample> samples) const {
 Batch SampleDataset::get(std::span<const std::int64_t> indices) const {
   std::vector<Sample> samples;
   for (const auto index : indices) {
-    TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was requested, there are ", size());
+    check_number(index);
     const SampleGenerator generator(index);
     samples.push_back(sample(index));
   }

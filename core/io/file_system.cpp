@@ -3,6 +3,7 @@
 #include <tandem/core/base/check.h>
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +26,14 @@ int synchronise_folder(const fs::path& folder) {
 bool may_follow_link(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user) {
   constexpr mode_t shared = S_ISVTX | S_IWOTH;
   return owner == user || owner == folder_owner || (folder_mode & shared) != shared;
+}
+
+UserEntry entry_of(uid_t user) {
+  passwd entry{};
+  passwd* found = nullptr;
+  char texts[4096];
+  if (::getpwuid_r(user, &entry, texts, sizeof texts, &found) != 0 || found == nullptr) return {};
+  return {entry.pw_name, entry.pw_dir};
 }
 
 void create_folder(const fs::path& folder, const std::string& purpose) {

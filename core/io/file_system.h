@@ -22,6 +22,12 @@ int synchronise_folder(const std::filesystem::path& folder);
 // lead a program to write over its own user's files. A link of the folder's owner is followed.
 bool may_follow_link(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user);
 
+struct UserEntry {
+  std::string name, home;
+};
+// What the system's list of users says of `user`; empty texts: nothing. Any thread may call it.
+UserEntry entry_of(uid_t user);
+
 // Makes `folder` and those above it, where they aren't there yet. Those that it makes outlive a loss of power, and so
 // does the deepest one that is there already: a process that was killed, or an error, may have come right after it was
 // made. The Error names the folder and `purpose` ("for checkpoints").

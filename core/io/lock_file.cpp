@@ -3,7 +3,6 @@
 #include <tandem/core/io/file_system.h>
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -37,8 +36,8 @@ std::string name_of(int pid, const fs::path& process) {
   std::getline(std::ifstream(process / "comm"), program);
   for (char& letter : program)
     if (letter < ' ' || letter > '~') letter = '?';  // the name goes to terminals
-  const passwd* user = ::getpwuid(status.st_uid);
-  return text + " (" + program + ") of user " + (user != nullptr ? user->pw_name : std::to_string(status.st_uid));
+  const auto user = entry_of(status.st_uid).name;
+  return text + " (" + program + ") of user " + (user.empty() ? std::to_string(status.st_uid) : user);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ void SegmentationFiles::leave_out_damaged(int threads) {
 }
 
 const SegmentationPair& SegmentationFiles::pair(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size(), "sample ", index, " was requested, there are ", size());
+  check_number(index);
   return pairs_[static_cast<std::size_t>(index)];
 }
 

@@ -83,13 +83,13 @@ void JoinRounds::fail_for_absent() const {
 
 void JoinRounds::begin_forward() {
   if (!options_.throw_on_early_termination) return;
-  meet(Step::forward);
+  agree_on(Step::forward);
   fail_for_absent();
 }
 
 int JoinRounds::share_buffers() {
   if (options_.throw_on_early_termination) return 0;
-  meet(Step::buffers);
+  agree_on(Step::buffers);
   return lead_;
 }
 
@@ -114,7 +114,7 @@ void join(DistributedDataParallel& ddp, const std::function<void()>& body, const
 
   body();
   for (;;) {
-    rounds.meet(JoinRounds::Step::none);
+    rounds.agree_on(JoinRounds::Step::none);
     if (rounds.active() == 0) break;
     if (options.throw_on_early_termination) rounds.fail_for_absent();
     if (rounds.step() == JoinRounds::Step::buffers) ddp.share_buffers(rounds.lead());

@@ -47,7 +47,7 @@ class JoinRounds final : public StepRounds {
   void announce(Step step);  // starts the round and does not wait; collective
   // Waits for what the other ranks announced. Throws an Error when two ranks want different steps.
   void finish();
-  void meet(Step step) {
+  void agree_on(Step step) {
     announce(step);
     finish();
   }

@@ -1,4 +1,5 @@
 #include <tandem/distributed/ddp/unused_parameters.h>
+#include <tandem/distributed/groups/members.h>
 
 #include <map>
 
@@ -14,12 +15,12 @@ void fail_for_unused(ProcessGroup& group, const std::vector<std::string>& absent
     if (absent.size() > most) mine += " and " + std::to_string(absent.size() - most) + " more";
   }
   const auto all = group.all_gather_strings(mine, "unused parameters");
-  std::map<std::string, std::string> ranks;  // by what they say
+  std::map<std::string, std::vector<int>> ranks;  // by what they say
   for (int r = 0; r < group.size(); ++r) {
-    if (!all[r].empty()) ranks[all[r]] += (ranks[all[r]].empty() ? "" : ", ") + std::to_string(r);
+    if (!all[r].empty()) ranks[all[r]].push_back(r);
   }
   std::string text;
-  for (const auto& [what, who] : ranks) text += (text.empty() ? "rank " : "; rank ") + who + ": " + what;
+  for (const auto& [what, who] : ranks) text += (text.empty() ? "" : "; ") + rank_list(who) + ": " + what;
   detail::fail(text,
                ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
                "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "

@@ -11,7 +11,7 @@ enum class GroupBackend {
   gloo,       // TCP
   shm,        // memory that the ranks of one host share
   mpi,        // the MPI that started the processes (mpirun, srun --mpi=...), where the build has MPI
-  nccl        // from GPUs
+  nccl        // from GPUs; arrays on the host go through a host group, whose backend is automatic
 };
 
 }  // namespace tandem::distributed

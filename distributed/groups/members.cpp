@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
-#include <utility>
 
 namespace tandem::distributed {
 namespace {
@@ -18,7 +18,7 @@ std::string key(int rank) { return "member/" + std::to_string(rank); }
 
 std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
 
-Members meet(Store& store, int rank, int size, Member mine, Store::Timeout timeout) {
+Members collect_members(Store& store, int rank, int size, Member mine, Store::Timeout timeout) {
   using Clock = RunningTime;
   std::ostringstream text;
   text << mine.rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n';
@@ -61,28 +61,36 @@ bool share_a_host(const Members& members) {
 }
 
 std::string different_backends(const Members& members) {
-  std::vector<std::pair<std::string, std::vector<int>>> ranks;  // by backend, in the order of the lowest rank
-  for (std::size_t r = 0; r < members.size(); ++r) {
-    auto those = std::find_if(ranks.begin(), ranks.end(), [&](const auto& e) { return e.first == members[r].backend; });
-    if (those == ranks.end()) those = ranks.insert(those, {members[r].backend, {}});
-    those->second.push_back(static_cast<int>(r));
-  }
+  std::map<std::string, std::vector<int>> ranks;  // by backend
+  for (std::size_t r = 0; r < members.size(); ++r) ranks[members[r].backend].push_back(static_cast<int>(r));
   if (ranks.size() == 1) return "";
   std::string text = "the ranks were given different backends: ";
-  constexpr std::size_t most_named = 8;  // of one backend; chosen: keeps the message short
-  for (auto& [backend, those] : ranks) {
-    const auto count = those.size(), more = count - std::min(count, most_named);
-    those.resize(count - more);
-    text += names_of(members, those) + (more > 0 ? " and " + std::to_string(more) + " more" : "") +
-            (count == 1 ? " has " : " have ") + backend + "; ";
-  }
+  for (const auto& [backend, those] : ranks)
+    text += names_of(members, those) + (those.size() == 1 ? " has " : " have ") + backend + "; ";
   return text + "give all ranks the same --backend and --device (auto on a GPU is nccl)";
 }
 
-std::string names_of(const Members& members, const std::vector<int>& ranks) {
-  std::string text;
-  for (const int r : ranks) text += (text.empty() ? "" : ", ") + members[r].name();
+std::string rank_list(const std::vector<int>& ranks, std::size_t most) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0, end = 0, entries = 0; i < ranks.size(); i = end) {
+    end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (end - i < 3) end = i + 1;
+    if (i > 0) text += end == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+    if (end - i > 1) text.append("-").append(std::to_string(ranks[end - 1]));
+    if (++entries == most && end < ranks.size())
+      return text.append(" and ").append(std::to_string(ranks.size() - end)).append(" more");
+  }
   return text;
+}
+
+std::string names_of(const Members& members, const std::vector<int>& ranks) {
+  constexpr std::size_t most = 16;  // chosen: keeps the message short
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
+    text += (i == 0 ? "" : ", ") + members[static_cast<std::size_t>(ranks[i])].name();
+  return ranks.size() > most ? text + " and " + std::to_string(ranks.size() - most) + " more" : text;
 }
 
 }  // namespace tandem::distributed

@@ -47,20 +47,20 @@ ObservedOperation::ObservedOperation(GroupObservers& observers, const Operation&
       sequence(sequence),
       what(std::move(what)),
       signature(sequence > 0 ? this->what + " (" + operation.signature() + ")" : ""),
-      begun(Clock::now()),
+      started(Clock::now()),
       observers_(observers) {
   numbers_.reserve(observers_.list_.size());
-  for (const auto& observer : observers_.list_) numbers_.push_back(observer->begun(*this, operation));
+  for (const auto& observer : observers_.list_) numbers_.push_back(observer->started(*this, operation));
 }
 
 ObservedOperation::~ObservedOperation() {
   if (runs_) end(true);
 }
 
-void ObservedOperation::start() {
+void ObservedOperation::set_running() {
   runs_ = true;
   const auto now = Clock::now();
-  for (std::size_t i = 0; i < observers_.list_.size(); ++i) observers_.list_[i]->started(*this, numbers_[i], now);
+  for (std::size_t i = 0; i < observers_.list_.size(); ++i) observers_.list_[i]->running(*this, numbers_[i], now);
 }
 
 void ObservedOperation::end(bool has_failed) {

@@ -44,12 +44,12 @@ class ObservedOperation {
   // `sequence` is the operation's number among the group's collectives, from 1 on, or 0 for a message between two ranks
   // and where there is nothing to move. `what` is what errors call the operation.
   ObservedOperation(GroupObservers& observers, const Operation& operation, std::uint64_t sequence, std::string what);
-  // One that has started and has not ended has failed.
+  // One that runs and has not ended has failed.
   ~ObservedOperation();
   ObservedOperation(const ObservedOperation&) = delete;
   ObservedOperation& operator=(const ObservedOperation&) = delete;
 
-  void start();
+  void set_running();
   void end(bool has_failed);
 
   const Operation::Kind kind;
@@ -60,11 +60,11 @@ class ObservedOperation {
   const std::string what;
   // The text that the ranks compare: "all_reduce 'loss' (all_reduce(sum) of f32 (1))". Empty where `sequence` is 0.
   const std::string signature;
-  const Time begun;
+  const Time started;
 
  private:
   GroupObservers& observers_;
-  std::vector<std::uint64_t> numbers_;  // what each observer returned from begun()
+  std::vector<std::uint64_t> numbers_;  // what each observer returned from started()
   bool runs_ = false;
 };
 

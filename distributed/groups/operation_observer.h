@@ -29,9 +29,9 @@ struct ObservedGroup {
 // One observer belongs to one group. Several operations of the group may be under way at once, so several threads may
 // call an observer at once:
 //
-// - begun: the thread that called the operation.
-// - started, ended: the thread that runs the operation, the same for both. No thread of the host runs an operation on a
-//   GPU: started comes from the thread that called it, ended from one that has seen the GPU finish it, or the group
+// - started: the thread that called the operation.
+// - running, ended: the thread that runs the operation, the same for both. No thread of the host runs an operation on a
+//   GPU: running comes from the thread that called it, ended from one that has seen the GPU finish it, or the group
 //   fail; while a step is recorded, from the thread that records.
 // - failed: any thread.
 //
@@ -45,16 +45,16 @@ class OperationObserver {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // The group ends. All operations that have started have ended.
+  // The group ends. All operations that ran have ended.
   virtual ~OperationObserver() = default;
 
-  // The program has called an operation. Its arrays may be looked at during this call alone. The observer gets the
-  // number that it returns back with the other calls about this operation.
-  virtual std::uint64_t begun(const ObservedOperation&, const Operation&) noexcept { return 0; }
+  // The program has started an operation: there is a Work. Its arrays may be looked at during this call alone. The
+  // observer gets the number that it returns back with the other calls about this operation.
+  virtual std::uint64_t started(const ObservedOperation&, const Operation&) noexcept { return 0; }
   // From now on this rank takes part in the operation, and waits for other ranks. A collective that runs after the
-  // group has failed ends without having started. A message starts when a thread waits for it; if none does, or if the
-  // group has failed by then, the message neither starts nor ends.
-  virtual void started(const ObservedOperation&, std::uint64_t /*number*/, Time) noexcept {}
+  // group has failed ends without having run. A message runs when a thread waits for it; if none does, or if the group
+  // has failed by then, the message neither runs nor ends.
+  virtual void running(const ObservedOperation&, std::uint64_t /*number*/, Time) noexcept {}
   virtual void ended(const ObservedOperation&, std::uint64_t /*number*/, Time, bool /*has_failed*/) noexcept {}
   // The group has failed. The first reason is the one that counts.
   virtual void failed(const std::string& /*reason*/) noexcept {}

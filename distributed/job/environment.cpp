@@ -4,6 +4,7 @@
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/system/host_identity.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -143,6 +144,20 @@ int gpu_of(const Environment& environment, int visible) {
   TANDEM_CHECK(environment.local_rank < visible, "rank ", environment.rank, " is process ", environment.local_rank,
                " (LOCAL_RANK) of its host, but sees only ", visible, " GPUs: start at most as many processes per host");
   return environment.local_rank;
+}
+
+void set_hosts(Environment& environment, const std::vector<std::string>& hosts) {
+  std::vector<std::string> nodes;
+  const auto& mine = hosts.at(static_cast<std::size_t>(environment.rank));
+  const auto here = hosts.begin() + environment.rank;
+  for (const auto& host : hosts) {
+    if (std::find(nodes.begin(), nodes.end(), host) == nodes.end()) nodes.push_back(host);
+  }
+  environment.local_rank = static_cast<int>(std::count(hosts.begin(), here, mine));
+  environment.local_world_size = static_cast<int>(std::count(hosts.begin(), hosts.end(), mine));
+  environment.node_rank = static_cast<int>(std::find(nodes.begin(), nodes.end(), mine) - nodes.begin());
+  environment.node_count = static_cast<int>(nodes.size());
+  environment.knows_host = true;
 }
 
 }  // namespace tandem::distributed

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace tandem::distributed {
 
@@ -47,6 +48,10 @@ Environment read_environment();
 
 // Whether all ranks are known to be on one host: the launcher said so, or they meet at a loopback address.
 bool is_one_host(const Environment& environment);
+
+// Fills in which ranks share this process's host. `hosts`, by rank, are equal for ranks of one host. Local ranks follow
+// the order of ranks. Hosts follow the order of their lowest ranks.
+void set_hosts(Environment& environment, const std::vector<std::string>& hosts);
 
 // The number of the GPU that this process uses, out of `visible` GPUs: local_rank, or 0 where this process sees only
 // one GPU, because some launchers show each process its own GPU only (srun --gpus-per-task, CUDA_VISIBLE_DEVICES).

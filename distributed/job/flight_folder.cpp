@@ -11,7 +11,7 @@ namespace tandem::distributed {
 namespace fs = std::filesystem;
 
 std::shared_ptr<FlightRecorder> open_flight_recorder(const Environment& environment, Store& store) {
-  // Equal for the ranks of this attempt to run the job, because the store's keys are.
+  // Equal for the ranks of this generation of the job, because the store's keys are.
   const auto job = store.compare_set("flight", "", random_text(2));
   const char* given = std::getenv("TANDEM_FLIGHT_DIR");
   const bool is_temporary = !given || !*given;

@@ -91,7 +91,7 @@ void check_init_method(const std::string& method) {
 
 namespace {
 
-std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
+std::shared_ptr<ProcessGroup> group_of_job(const InitOptions& options) {
   auto environment = environment_for(options.init_method);
   const bool on_gpus =
       options.backend == GroupBackend::nccl || (options.backend == GroupBackend::automatic && !options.device.is_cpu());
@@ -100,21 +100,20 @@ std::shared_ptr<ProcessGroup> meet(const InitOptions& options) {
   environment.open_store = options.open_store;
   auto store = connect_store(environment, options.timeout);
   const auto observers = observers_of_job(environment, *store);
-  const auto connect = [&](GroupBackend backend) {
-    return host_group(std::move(store), {environment.rank, environment.world_size, options.timeout, options.interface,
-                                         backend, observers});
-  };
-  if (!on_gpus) return connect(options.backend);
+  auto host =
+      host_group(std::move(store), {environment.rank, environment.world_size, options.timeout, options.interface,
+                                    on_gpus ? GroupBackend::automatic : options.backend, observers, on_gpus});
+  if (!on_gpus) return host;
   const Device device =
       options.device.is_cpu() ? Device::cuda(gpu_of(environment, device_count(Device::Kind::cuda))) : options.device;
-  return nccl()(connect(GroupBackend::nccl), device, environment.rank, observers);
+  return nccl()(std::move(host), device, environment.rank, observers);
 }
 
 }  // namespace
 
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   prepare_standard_streams();
-  auto group = meet(options);
+  auto group = group_of_job(options);
   if (options.when_met) options.when_met(*group);
   return group;
 }

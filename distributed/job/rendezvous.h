@@ -8,15 +8,14 @@
 
 namespace tandem::distributed {
 
-// Returns the job's store when all ranks have called this. The launcher serves the store, or rank 0 serves it (or owns
-// its file) for as long as rank 0 holds the result. Where the launcher did not say which processes share a host,
-// connect_store fills that into `environment`: processes share a host if they reach each other over the loopback.
+// Returns the job's store (job_store.h) when all ranks have called this. Where the launcher did not say which processes
+// share a host, connect_store fills that into `environment`: processes share a host if they reach each other over the
+// loopback.
 //
-// A launcher's store and a file outlive the processes. They may still hold keys of an earlier attempt to run this job.
-// The run's name is the same in all attempts, and each host counts restarts by itself, so neither can tell attempts
-// apart. Instead, rank 0 draws a number that no attempt had. Every other rank writes a random word into the guest book
-// of its rank; rank 0 answers each word with the number. Rank 0 also answers words of earlier attempts, which nobody
-// reads.
+// A launcher's store and a file outlive the processes. They may still hold keys of an earlier generation. The run's
+// name is the same in all generations, and each host counts restarts by itself, so neither can tell generations apart.
+// Instead, rank 0 draws a number that no meeting had. Every other rank writes a random word into the guest book of its
+// rank; rank 0 answers each word with the number. Rank 0 also answers words of earlier generations, which nobody reads.
 //
 // Error after the timeout; it names the ranks that have not come. Error at once when two processes say that they are
 // the same rank, or when ranks disagree about the job's size. `environment` must have an address or a file.

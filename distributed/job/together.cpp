@@ -1,6 +1,7 @@
 #include <tandem/core/base/deadline.h>
-#include <tandem/distributed/groups/failure.h>
+#include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/store/store.h>
 #include <tandem/distributed/system/host_identity.h>
@@ -19,37 +20,38 @@ constexpr char failed = '!';  // the first character of a failed rank's text
 // the signs of life.
 constexpr std::chrono::milliseconds look{250};
 
-// One exchange of texts between all ranks. It goes through the store, because there a rank can wait for longer than the
-// timeout of a group's operation.
-class Exchange {
+// One round, in which all ranks tell each other a text. It goes through the store, because there a rank can wait for
+// longer than the timeout of a group's operation.
+class TextRound {
  public:
-  Exchange(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
+  TextRound(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
     round_ = store_.add("together/" + std::to_string(group.rank()), 1);
     store_.set(key(group.rank()), mine);
   }
 
-  // A rank calls this when it has the texts of all ranks: all have begun this round, so they have read the last one.
-  void remove_last_round() { store_.delete_key(key(group_.rank(), round_ - 1)); }
+  // A rank calls this when it has the texts of all ranks: all have begun this round, so they have read the last one,
+  // and said so if it failed.
+  void remove_last_round() {
+    store_.delete_key(key(group_.rank(), round_ - 1));
+    if (group_.rank() == 0) store_.delete_key(seen(round_ - 1));
+  }
 
   // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until the
   // `others` have read what they need, but for at most 2 s (chosen: the job fails anyway, and should not hang).
   void leave(int others) {
-    const std::string seen = fmt::format("together/{}/seen", round_);
     const auto until = Clock::now() + std::chrono::seconds(2);
-    std::int64_t ranks = store_.add(seen, 1);
+    std::int64_t ranks = store_.add(seen(round_), 1);
     while (group_.rank() == 0 && ranks <= others && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      ranks = store_.add(seen, 0);
+      ranks = store_.add(seen(round_), 0);
     }
-    if (group_.rank() == 0) store_.delete_key(seen);
   }
 
   // Waits for the text of `rank`. PeerError when that rank has left, gives no sign of life or takes too long, or when
   // the group has failed.
   std::string text_of(int rank, const OwnWork& work) {
     const auto start = Clock::now();
-    auto last_sign = start;
-    std::string life;  // the progress that the rank's watchdog wrote last; a change is a sign of life
+    SeenSign sign;
     for (;;) {
       try {
         store_.wait({key(rank)}, look);
@@ -57,31 +59,28 @@ class Exchange {
       } catch (const Error&) {
         if (store_.check({key(rank)})) continue;
       }
-      store_.add(watch_key, 1);
+      ask_for_signs(store_);
       const auto name = [&] { return member_of(store_, rank).name(); };
-      const auto seconds = [](auto time) { return fmt::format("{:g} s", std::chrono::duration<double>(time).count()); };
-      if (store_.check({left_key(rank)}) && !store_.check({key(rank)}))
+      if (has_left(store_, rank) && !store_.check({key(rank)}))
         throw PeerError(name() + " has left, while others wait for " + work.what);
-      if (store_.check({failure_key})) throw PeerError(store_.get(failure_key));
-      if (store_.check({progress_key(rank)})) {
-        const std::string now = store_.get(progress_key(rank));
-        if (now != life) last_sign = Clock::now();
-        life = now;
-      }
+      if (const auto failure = failure_of_group(store_); !failure.empty()) throw PeerError(failure);
+      sign.update(last_sign(store_, rank));
       // Where this rank's own watchdog writes nothing the group has none, and no rank gives signs of life.
-      const bool is_silent = Clock::now() - last_sign > group_.timeout();
-      if (is_silent && (!life.empty() || store_.check({progress_key(group_.rank())})))
-        throw PeerError(name() + " has given no sign of life for " + seconds(group_.timeout()) +
+      const bool is_silent = Clock::now() - sign.since > group_.timeout();
+      if (is_silent && !(sign.text.empty() && last_sign(store_, group_.rank()).empty()))
+        throw PeerError(name() + " has given no sign of life for " + seconds_text(group_.timeout()) +
                         ", while others wait for " + work.what);
       if (Clock::now() - start > work.longest)
         throw PeerError(name() + " is alive, but others have waited for " + work.what + " for " +
-                        seconds(work.longest) + ", the longest that this may take");
+                        seconds_text(work.longest) + ", the longest that this may take");
     }
   }
 
  private:
   static std::string key(int rank, std::int64_t round) { return fmt::format("together/{}/{}", round, rank); }
   std::string key(int rank) const { return key(rank, round_); }
+  // The number of ranks that have seen that a round has failed.
+  static std::string seen(std::int64_t round) { return fmt::format("together/{}/seen", round); }
 
   ProcessGroup& group_;
   Store& store_;
@@ -89,9 +88,9 @@ class Exchange {
 };
 
 // Every rank's text, by rank.
-std::vector<std::string> share(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
+std::vector<std::string> texts_of_all(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
   if (group.size() == 1) return {mine};
-  Exchange texts(group, mine);
+  TextRound texts(group, mine);
   std::vector<std::string> all;
   try {
     for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r, work));
@@ -118,7 +117,7 @@ void run_together(ProcessGroup& group, const std::function<void()>& f, const Own
   } catch (...) {
     mine.emplace(unknown_exception);
   }
-  const auto outcomes = share(group, mine ? failed + std::string(mine->what()) : "", work);
+  const auto outcomes = texts_of_all(group, mine ? failed + std::string(mine->what()) : "", work);
   for (int r = 0; r < group.size(); ++r) {
     if (outcomes[r].empty()) continue;
     if (r == group.rank()) throw *mine;
@@ -141,12 +140,12 @@ void run_first(ProcessGroup& group, const std::function<void()>& f, const OwnWor
 
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const std::string& host,
                           const OwnWork& work) {
-  const auto hosts = share(group, "/" + host, work);
+  const auto hosts = texts_of_all(group, "/" + host, work);
   const auto first = static_cast<std::size_t>(std::find(hosts.begin(), hosts.end(), "/" + host) - hosts.begin());
   const bool acts = static_cast<std::size_t>(group.rank()) == first;
   const auto mine = run_together(
       group, [&] { return acts ? f() : std::string(); }, work);
-  return share(group, "/" + mine, work).at(first).substr(1);
+  return texts_of_all(group, "/" + mine, work).at(first).substr(1);
 }
 
 std::string once_per_host(ProcessGroup& group, const std::function<std::string()>& f, const OwnWork& work) {

@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/operation.h>
 #include <tandem/distributed/launch/flight_explanation.h>
 #include <tandem/distributed/launch/flight_record.h>
@@ -72,25 +73,6 @@ std::string clock_text(std::int64_t utc) {
   return fmt::format("{}.{:03d}", text, utc / 1'000'000 % 1000);
 }
 
-// "rank 3", "ranks 0-2 and 5"
-std::string list_text(const std::vector<int>& ranks) {
-  std::vector<std::string> runs;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (end - i < 3) end = i + 1;
-    runs.push_back(std::to_string(ranks[i]));
-    if (end - i > 1) runs.back().append("-").append(std::to_string(ranks[end - 1]));
-    i = end;
-  }
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (i > 0) text += i + 1 == runs.size() ? " and " : ", ";
-    text += runs[i];
-  }
-  return text;
-}
-
 // The group that the lines are about, and the ranks of it that left a file.
 struct Scene {
   std::string group;
@@ -110,7 +92,7 @@ Scene scene_of(const std::vector<Flight>& flights, const std::string& group) {
   for (const auto& flight : flights) {
     if (!flight.tracks.contains(group)) continue;
     scene.ranks.push_back(&flight);
-    scene.front = std::max(scene.front, flight.tracks.at(group).begun);
+    scene.front = std::max(scene.front, flight.tracks.at(group).reached);
   }
   return scene;
 }
@@ -128,10 +110,10 @@ Scene choose_scene(const std::vector<Flight>& flights) {
     const auto scene = scene_of(flights, group);
     for (const auto* flight : scene.ranks) {
       const auto& track = scene.track(*flight);
-      const auto* entry = scene.entry(*flight, track.begun);
+      const auto* entry = scene.entry(*flight, track.reached);
       if (!entry) continue;
       const bool waits = entry->state != State::done;
-      const auto begun = flight->utc(entry->started);
+      const auto begun = flight->utc(entry->running);
       const std::pair rating{waits, waits ? -begun : begun};
       if (best.group.empty() || rating > best_rating) {
         best = scene;
@@ -145,7 +127,7 @@ Scene choose_scene(const std::vector<Flight>& flights) {
 std::int64_t last_life(const Flight& flight) {
   auto last = flight.header.alive;
   for (const auto& [name, track] : flight.tracks) {
-    for (const auto& [sequence, entry] : track.entries) last = std::max({last, entry.started, entry.ended});
+    for (const auto& [sequence, entry] : track.entries) last = std::max({last, entry.running, entry.ended});
   }
   return flight.utc(last);
 }
@@ -157,16 +139,16 @@ std::string full_name(const FlightEntry& entry) {
 
 std::string where_text(const Scene& scene, const Flight& flight) {
   const auto& track = scene.track(flight);
-  const auto* entry = scene.entry(flight, track.begun);
+  const auto* entry = scene.entry(flight, track.reached);
   std::string text;
   if (!entry) {
     text = "it has taken part in no collective of the group";
   } else if (entry->state == State::done) {
     text = fmt::format("it finished {} at {}", full_name(*entry), clock_text(flight.utc(entry->ended)));
-    const auto* next = scene.entry(flight, track.begun + 1);
+    const auto* next = scene.entry(flight, track.reached + 1);
     text += next ? fmt::format(", and has {} in its queue", what(*next)) : ", and has called nothing since";
   } else {
-    text = fmt::format("it has been in {} since {}", full_name(*entry), clock_text(flight.utc(entry->started)));
+    text = fmt::format("it has been in {} since {}", full_name(*entry), clock_text(flight.utc(entry->running)));
   }
   return text;
 }
@@ -200,7 +182,7 @@ std::string verdict(const Scene& scene) {
   std::vector<const Flight*> behind, waiting;
   for (const auto* flight : scene.ranks) {
     const auto* entry = scene.entry(*flight, scene.front);
-    if (scene.track(*flight).begun < scene.front) behind.push_back(flight);
+    if (scene.track(*flight).reached < scene.front) behind.push_back(flight);
     else if (entry && entry->state != State::done) waiting.push_back(flight);
   }
   std::string first, second;
@@ -210,11 +192,11 @@ std::string verdict(const Scene& scene) {
   } else if (!behind.empty()) {
     // The one that is furthest behind, and of several the one that came there first.
     const auto* last = *std::min_element(behind.begin(), behind.end(), [&](const Flight* a, const Flight* b) {
-      return std::pair(scene.track(*a).begun, last_life(*a)) < std::pair(scene.track(*b).begun, last_life(*b));
+      return std::pair(scene.track(*a).reached, last_life(*a)) < std::pair(scene.track(*b).reached, last_life(*b));
     });
     first = fmt::format("{} is behind in group '{}': {}", last->name(), scene.group, where_text(scene, *last));
     if (behind.size() > 1)
-      first += fmt::format("; {} have not reached number {} either", list_text([&] {
+      first += fmt::format("; {} have not reached number {} either", rank_list([&] {
                              auto others = numbers(behind);
                              std::erase(others, last->rank());
                              return others;
@@ -231,12 +213,12 @@ std::string verdict(const Scene& scene) {
     second = "no rank waits in a collective";
   } else {
     const auto* earliest = *std::min_element(waiting.begin(), waiting.end(), [&](const Flight* a, const Flight* b) {
-      return a->utc(scene.entry(*a, scene.front)->started) < b->utc(scene.entry(*b, scene.front)->started);
+      return a->utc(scene.entry(*a, scene.front)->running) < b->utc(scene.entry(*b, scene.front)->running);
     });
     const auto& entry = *scene.entry(*earliest, scene.front);
     const auto until = entry.ended ? earliest->utc(entry.ended) : last_life(*earliest);
-    second = fmt::format("{} waited in {} from {} on, for {}", list_text(numbers(waiting)), full_name(entry),
-                         clock_text(earliest->utc(entry.started)), span_text(until - earliest->utc(entry.started)));
+    second = fmt::format("{} waited in {} from {} on, for {}", rank_list(numbers(waiting)), full_name(entry),
+                         clock_text(earliest->utc(entry.running)), span_text(until - earliest->utc(entry.running)));
   }
 
   // Who was heard of last, and what the ranks themselves say.
@@ -271,9 +253,9 @@ std::string timeline(const Scene& scene) {
   std::int64_t from = std::numeric_limits<std::int64_t>::max(), reached = 0, until = 0;
   for (const auto* flight : scene.ranks) {
     for (const auto& [sequence, entry] : scene.track(*flight).entries) {
-      if (sequence < first || entry.started == 0) continue;
-      from = std::min(from, flight->utc(entry.started));
-      reached = std::max(reached, flight->utc(entry.started));
+      if (sequence < first || entry.running == 0) continue;
+      from = std::min(from, flight->utc(entry.running));
+      reached = std::max(reached, flight->utc(entry.running));
       if (entry.state == State::done) reached = std::max(reached, flight->utc(entry.ended));
     }
   }
@@ -291,8 +273,8 @@ std::string timeline(const Scene& scene) {
     const auto seen = last_life(flight);
     for (int c = 0; c <= column(seen); ++c) bar[static_cast<std::size_t>(c)] = '.';
     for (const auto& [sequence, entry] : scene.track(flight).entries) {
-      if (sequence < first || entry.started == 0) continue;
-      const auto begin = flight.utc(entry.started), end = entry.ended ? flight.utc(entry.ended) : seen;
+      if (sequence < first || entry.running == 0) continue;
+      const auto begin = flight.utc(entry.running), end = entry.ended ? flight.utc(entry.ended) : seen;
       const char mark = entry.state == State::done ? '=' : entry.state == State::failed ? '!' : '>';
       for (int c = column(begin); c <= column(end); ++c) bar[static_cast<std::size_t>(c)] = mark;
       if (entry.state != State::done) {
@@ -329,8 +311,8 @@ std::string explain_flight(const fs::path& given) {
   const int world_size = newest->header.world_size;
   std::erase_if(flights, [&](const Flight& flight) {
     if (text_of(flight.header.job) == job) return false;
-    remarks += fmt::format("the file of rank {} is from another attempt, which began at {}: left out\n", flight.rank(),
-                           clock_text(flight.header.made_utc));
+    remarks += fmt::format("the file of rank {} is from another generation, which began at {}: left out\n",
+                           flight.rank(), clock_text(flight.header.made_utc));
     return true;
   });
   std::sort(flights.begin(), flights.end(), [](const Flight& a, const Flight& b) { return a.rank() < b.rank(); });
@@ -342,7 +324,7 @@ std::string explain_flight(const fs::path& given) {
   }
   if (!missing.empty()) {
     remarks += fmt::format("there is no file for {} of {} (on another host?): {} be the one that is behind\n",
-                           list_text(missing), world_size, missing.size() == 1 ? "it may" : "one of them may");
+                           rank_list(missing), world_size, missing.size() == 1 ? "it may" : "one of them may");
   }
   for (const auto& flight : flights) {
     if (flight.torn)

@@ -16,7 +16,7 @@ namespace tandem::distributed {
 // What one rank did in one group. Only collectives with a number count.
 struct Track {
   std::map<std::uint64_t, FlightEntry> entries;  // by sequence
-  std::uint64_t begun = 0;                       // the last sequence that the rank took part in
+  std::uint64_t reached = 0;                     // the last sequence that the rank took part in
   std::uint64_t finished = 0;                    // the last sequence that it finished
 };
 

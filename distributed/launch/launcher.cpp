@@ -229,9 +229,10 @@ void Node::start(const JobAssignment& assignment) {
   const auto& ranks = assignment.nodes[static_cast<std::size_t>(node)];
   status_.state = State::running;
   status_.generation = assignment.generation;
-  WorkerGroup::Share share{assignment.generation, ranks.first_rank, variables(assignment, node), ranks.first_role_rank};
-  share.variables["TANDEM_GRACE"] = std::to_string(std::chrono::duration<double>(options_.grace).count());
-  share.variables["TANDEM_FLIGHT_DIR"] = logs_.flight(assignment.generation).string();
+  WorkerGroup::LocalRanks local{assignment.generation, ranks.first_rank, variables(assignment, node),
+                                ranks.first_role_rank};
+  local.variables["TANDEM_GRACE"] = std::to_string(std::chrono::duration<double>(options_.grace).count());
+  local.variables["TANDEM_FLIGHT_DIR"] = logs_.flight(assignment.generation).string();
   if (options_.max_nodes > 1) {
     const auto first = std::to_string(ranks.first_rank);
     const auto last = std::to_string(ranks.first_rank + ranks.processes - 1);
@@ -239,7 +240,7 @@ void Node::start(const JobAssignment& assignment) {
         (first == last ? "rank " + first : "ranks " + first + " to " + last) + " of " +
         std::to_string(assignment.world_size()));
   }
-  group_ = std::make_unique<WorkerGroup>(options_, program_, share, logs_, out_, err_,
+  group_ = std::make_unique<WorkerGroup>(options_, program_, local, logs_, out_, err_,
                                          [this] { return signals_.has_request(); });
   rendezvous_->report(status_);
 }

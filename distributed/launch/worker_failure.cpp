@@ -1,3 +1,4 @@
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/launch/worker_failure.h>
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/process_limits.h>
@@ -77,18 +78,6 @@ std::optional<std::int64_t> memory_kills() {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// "rank 2", "ranks 0, 2-5"
-std::string names_of(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t first = 0, last = 0; first < ranks.size(); first = ++last) {
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text.append(first == 0 ? "" : ", ").append(std::to_string(ranks[first]));
-    if (last > first) text.append("-").append(std::to_string(ranks[last]));
-  }
-  return text;
-}
-
 }  // namespace
 
 MemoryWatch::MemoryWatch() : kills_before_(memory_kills()) {}
@@ -163,7 +152,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   }
   // A rank that fails for a reason of its own does not miss the others.
   if (!ended_early.empty() && (first.saw_another || first.message.empty()))
-    text << "  " << names_of(ended_early)
+    text << "  " << rank_list(ended_early)
          << " ended (exit code 0) while others still worked: did the loop end early there? "
             "(join(ddp, loop) covers uneven inputs)\n";
   // Many ranks often fail for the same reason. One line tells of all of them.
@@ -179,7 +168,8 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
       ranks.push_back(failures[j].rank);
       is_told[j] = true;
     }
-    text << "  then " << names_of(ranks) << ": " << describe_end(failures[i]);
+    std::sort(ranks.begin(), ranks.end());
+    text << "  then " << rank_list(ranks) << ": " << describe_end(failures[i]);
     // "rank 0 failed: ..." is what the others say.
     if (!first.message.empty() && failures[i].message.find(first.message) != std::string::npos) text << ": the same";
     else if (!failures[i].message.empty() && !is_shown(failures[i])) text << ": " << first_line(failures[i].message);

@@ -71,7 +71,7 @@ std::vector<std::string> last_lines_of_file(const std::string& path) {
 
 }  // namespace
 
-WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Share& share,
+WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const LocalRanks& ranks,
                          const LogFolder& logs, OutputQueue& out, OutputQueue& err,
                          const std::function<bool()>& is_interrupted)
     : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
@@ -79,7 +79,7 @@ WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::st
   workers_.reserve(static_cast<std::size_t>(options.processes));
   try {
     for (int i = 0; i < options.processes && !is_interrupted(); ++i)
-      workers_.push_back(start(program, path, share, logs, i));
+      workers_.push_back(start(program, path, ranks, logs, i));
   } catch (...) {
     end_all();
     throw;
@@ -135,16 +135,16 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
 }
 
 WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, const std::string& path,
-                                       const Share& share, const LogFolder& logs, int local_rank) {
+                                       const LocalRanks& ranks, const LogFolder& logs, int local_rank) {
   Worker worker;
   worker.local_rank = local_rank;
-  worker.rank = share.first_rank + local_rank;
-  const auto folder = logs.of(share.generation, local_rank).string();
+  worker.rank = ranks.first_rank + local_rank;
+  const auto folder = logs.of(ranks.generation, local_rank).string();
   worker.error_file = folder + "/error.json";
-  auto variables = share.variables;
+  auto variables = ranks.variables;
   variables["RANK"] = std::to_string(worker.rank);
   variables["LOCAL_RANK"] = std::to_string(local_rank);
-  variables["ROLE_RANK"] = std::to_string(share.first_role_rank + local_rank);
+  variables["ROLE_RANK"] = std::to_string(ranks.first_role_rank + local_rank);
   variables["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
   WorkerCommand command;
   command.path = path;

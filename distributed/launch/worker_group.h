@@ -23,7 +23,7 @@ class WorkerGroup {
   using Time = Deadline;
 
   // What the processes are told, and which ranks they are.
-  struct Share {
+  struct LocalRanks {
     int generation = 0;
     int first_rank = 0;
     // Environment variables for all ranks, by name. The group adds RANK and the others that differ between ranks.
@@ -33,7 +33,7 @@ class WorkerGroup {
 
   // Starts options.processes processes, or fewer if `is_interrupted` returns true meanwhile. Their output goes to `out`
   // and `err`. Throws an Error when a process cannot be started.
-  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const Share& share,
+  WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const LocalRanks& ranks,
               const LogFolder& logs, OutputQueue& out, OutputQueue& err, const std::function<bool()>& is_interrupted);
   // Kills the processes that still run, and their descendants in the same Unix process groups.
   ~WorkerGroup();
@@ -80,7 +80,7 @@ class WorkerGroup {
     std::string hint;                      // as in WorkerFailure
   };
 
-  Worker start(const std::vector<std::string>& program, const std::string& path, const Share& share,
+  Worker start(const std::vector<std::string>& program, const std::string& path, const LocalRanks& ranks,
                const LogFolder& logs, int local_rank);
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
   bool shows(int local_rank, int fd) const;

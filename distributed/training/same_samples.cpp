@@ -1,5 +1,6 @@
 #include <tandem/core/io/crc32.h>
 #include <tandem/data/epoch.h>
+#include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/same_samples.h>
@@ -38,6 +39,7 @@ bool are_alike(const std::string& a, const std::string& b) {
 
 // Words for some samples of a data set, a space between them; empty: they can't be compared.
 struct Digest {
+  std::int64_t count = 0;
   std::string inputs;
   std::string targets;
 };
@@ -72,25 +74,26 @@ Digest digest_of(const data::Dataset& dataset) {
   } catch (const std::exception&) {
     return {};  // the training says why, when it comes to that sample
   }
-  return {is_random[0] ? "" : words[0], is_random[1] ? "" : words[1]};
+  return {count, is_random[0] ? "" : words[0], is_random[1] ? "" : words[1]};
 }
 
 // What a rank says about its data set.
 struct RankData {
-  std::string host, size, inputs, targets;
+  std::string host, size, count, inputs, targets;
 };
 
-bool are_all_alike(const std::string& mine, const std::string& theirs) {
+bool are_all_alike(const std::string& mine, const std::string& theirs, bool first_alone) {
   if (mine.empty() || theirs.empty()) return true;
   using Words = std::istream_iterator<std::string>;
   std::istringstream a(mine), b(theirs);
+  if (first_alone) return are_alike(*Words(a), *Words(b));
   return std::equal(Words(a), Words(), Words(b), Words(), are_alike);
 }
 
-// "ranks 0, 2 on host a have 60000, rank 1 on host b has 10000"
+// "ranks 0 and 2 on host a have 60000, rank 1 on host b has 10000"
 std::string sizes_of(const std::vector<RankData>& ranks) {
-  std::vector<std::vector<std::size_t>> groups;  // of one host and size, the lowest rank first
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
+  std::vector<std::vector<int>> groups;  // of one host and size, the lowest rank first
+  for (int r = 0; r < static_cast<int>(ranks.size()); ++r) {
     const auto like = [&](const auto& group) {
       return ranks[group[0]].host == ranks[r].host && ranks[group[0]].size == ranks[r].size;
     };
@@ -99,8 +102,8 @@ std::string sizes_of(const std::vector<RankData>& ranks) {
   }
   std::vector<std::string> parts;
   for (const auto& group : groups)
-    parts.push_back(fmt::format("{} {} on host {} {} {}", group.size() == 1 ? "rank" : "ranks", fmt::join(group, ", "),
-                                ranks[group[0]].host, group.size() == 1 ? "has" : "have", ranks[group[0]].size));
+    parts.push_back(fmt::format("{} on host {} {} {}", rank_list(group), ranks[group[0]].host,
+                                group.size() == 1 ? "has" : "have", ranks[group[0]].size));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -111,11 +114,14 @@ std::pair<int, std::string> difference_of(const std::vector<RankData>& ranks) {
   for (const auto& [part, name] : {std::pair(&RankData::inputs, "inputs"), {&RankData::targets, "targets"}}) {
     // Of random samples only the size is known.
     const auto first = std::ranges::find_if(ranks, [part = part](const auto& rank) { return !(rank.*part).empty(); });
-    for (auto other = first; other != ranks.end(); ++other)
-      if (!are_all_alike(*first.*part, *other.*part))
+    for (auto other = first; other != ranks.end(); ++other) {
+      // Inputs of random size: each rank looked at another number of samples, of which only the first is the same.
+      const bool first_alone = part == &RankData::targets && other->count != first->count;
+      if (!are_all_alike(*first.*part, *other.*part, first_alone))
         return {static_cast<int>(other - ranks.begin()),
                 fmt::format("all have {}, but the {} of rank {} on host {} differ from those of rank {} on host {}",
                             first->size, name, other - ranks.begin(), other->host, first - ranks.begin(), first->host)};
+    }
   }
   return {-1, ""};
 }
@@ -155,12 +161,13 @@ void check_same_samples(ProcessGroup& group, const std::string& what, const data
   if (group.size() == 1) return;
   const Digest digest = digest_of(dataset);
   const auto texts = group.all_gather_strings(
-      fmt::format("{}\n{}\n{}\n{}\n", host_name(), dataset.size(), digest.inputs, digest.targets), "the " + what);
+      fmt::format("{}\n{}\n{}\n{}\n{}\n", host_name(), dataset.size(), digest.count, digest.inputs, digest.targets),
+      "the " + what);
   std::vector<RankData> ranks;
   for (const auto& text : texts) {
     std::istringstream lines(text);
     RankData data;
-    for (auto* line : {&data.host, &data.size, &data.inputs, &data.targets}) std::getline(lines, *line);
+    for (auto* line : {&data.host, &data.size, &data.count, &data.inputs, &data.targets}) std::getline(lines, *line);
     ranks.push_back(std::move(data));
   }
   // All ranks find the same difference, and the rank that differs reports it.

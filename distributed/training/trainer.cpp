@@ -30,16 +30,13 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
   TrainingJob& job = running_->job;
   if (!job.options().find_lr.empty()) return job.show_lr(loader, loss_of);
   job.check().set_loss(loss_of);
-  bool has_targets = false;  // whether the first array after the inputs is the targets
+  const Array no_targets = Array::empty({0}, DType::u8);
   // On a GPU this function is recorded once, and replayed in one call after that.
   GraphedStep step(
       job.options().graph_device(),
       [&](const std::vector<Array>& arrays) {
-        data::Batch batch{arrays[0], {}, {arrays.begin() + 1, arrays.end()}};
-        if (has_targets) {
-          batch.targets = batch.more.front();
-          batch.more.erase(batch.more.begin());
-        }
+        data::Batch batch{arrays[0], {}, {arrays.begin() + 2, arrays.end()}};
+        if (arrays[1].shape() != no_targets.shape()) batch.targets = arrays[1];
         const Autocast autocast(job.options().dtype);
         const Tensor loss = job.loss(batch, loss_of);
         job.update(loss);
@@ -51,9 +48,7 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
     for (auto next = loader.begin(); next != loader.end();) {
       data::Batch& batch = *next;
       job.begin_batch(batch);
-      has_targets = batch.targets.defined();
-      std::vector<Array> arrays{batch.inputs};
-      if (has_targets) arrays.push_back(batch.targets);
+      std::vector<Array> arrays{batch.inputs, batch.targets.defined() ? batch.targets : no_targets};
       arrays.insert(arrays.end(), batch.more.begin(), batch.more.end());
       const Array loss = step(arrays);
       if (!job.count(loss)) break;

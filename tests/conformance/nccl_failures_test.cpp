@@ -261,7 +261,7 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
     }
     // As far as a rank comes before it connects.
     auto store = prefix_store("nccl", host->store());
-    meet(*store, 1, 2, {.rank = 1, .backend = "nccl"}, seconds(10));
+    collect_members(*store, 1, 2, {.rank = 1, .backend = "nccl"}, seconds(10));
     host->all_gather_strings("a GPU", "which GPU each rank has");
     host->broadcast_string("", 0, "NCCL's id");
   });

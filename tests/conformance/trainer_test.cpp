@@ -43,8 +43,8 @@ nn::Sequential perceptron() {
 using Change = std::function<Tensor(const Tensor& loss)>;
 
 // The final weights of a training with these arguments, as numbers one after the other.
-std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int expected_code = 0,
-                         const Change& change = {}, bool writes_loop = false) {
+std::vector<float> train(Words arguments, const data::Dataset& samples, int expected_code = 0,
+                         const Change& change = {}, bool writes_loop = false, bool shuffles = true) {
   TrainingOptions options("trainer_test", "");
   options.batch_size = 8;
   options.epochs = 3;
@@ -56,9 +56,12 @@ std::vector<float> train(Words arguments, const data::ArrayDataset& samples, int
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
     trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
     trainer.clip_norm(1);
-    data::Loader loader(samples, options.loader_options(*group));
+    auto loading = options.loader_options(*group);
+    loading.shuffle = shuffles;
+    data::Loader loader(samples, loading);
     const auto loss_of = [&](const data::Batch& batch) {
-      const Tensor loss = cross_entropy(model(batch.inputs), batch.targets);
+      const Tensor loss = batch.targets.defined() ? cross_entropy(model(batch.inputs), batch.targets)
+                                                  : 0.1 * cross_entropy(model(batch.inputs), batch.more[0]);
       return change ? change(loss) : loss;
     };
     if (!writes_loop) return trainer.fit(loader, loss_of);
@@ -98,6 +101,22 @@ TEST(CudaTrainer, TrainsAsOnTheCpu) {
 #endif
   expect_near(train({"--device", "cpu", "--accumulate", "3"}, samples),
               train({"--device", "cuda", "--accumulate", "3"}, samples));
+}
+
+// Six batches with targets, then six that have an equal array in `more`.
+struct OftenWithoutTargets : data::SampleDataset {
+  std::int64_t size() const override { return 96; }
+  data::Sample sample(std::int64_t index) const override {
+    const Array input = some.images.select(0, index), label = some.labels.select(0, index);
+    return index < 48 ? data::Sample{input, label} : data::Sample{input, {}, {label}};
+  }
+  Samples some{0, 96};
+};
+
+TEST(CudaTrainer, RecordsStepsWithAndWithoutTargetsApart) {
+  const OftenWithoutTargets samples;
+  expect_near(train({"--device", "cpu"}, samples, 0, {}, false, false),
+              train({"--device", "cuda"}, samples, 0, {}, false, false));
 }
 
 TEST(CudaTrainer, GoesOnFromACheckpoint) {

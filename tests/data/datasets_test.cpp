@@ -122,8 +122,8 @@ TEST(Subset, ShowsTheSamplesItNames) {
   EXPECT_EQ(odd.size(), 3);
   EXPECT_EQ(inputs_of(odd, {2, 0}), (std::vector<float>{1, 5}));
   EXPECT_EQ(inputs_of(Subset(odd, {1}), {0}), (std::vector<float>{3}));
-  EXPECT_ERROR(odd.get(Indices{3}), "Subset: sample 3 was requested, there are 3");
-  EXPECT_ERROR(Subset(rows, {6}), "Subset: sample 6 was requested, there are 6");
+  EXPECT_ERROR(odd.get(Indices{3}), "sample 3 was requested, there are 3");
+  EXPECT_ERROR(Subset(rows, {6}), "sample 6 was requested, there are 6");
 }
 
 // torch.utils.data.random_split with torch.Generator().manual_seed(3).

@@ -1,6 +1,7 @@
 #include <tandem/core/base/deadline.h>
 #include <tandem/core/base/standard_output.h>
 #include <tandem/core/base/thread.h>
+#include <tandem/distributed/groups/host/gloo_alarm.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
@@ -13,16 +14,12 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <system_error>
-#include <thread>
 
 namespace tandem::distributed {
 namespace {
@@ -38,7 +35,7 @@ constexpr std::size_t direct_bytes = 256 * 1024;
 
 // Messages between two ranks, and rounds of them, use slots above those of Gloo's own algorithms.
 constexpr std::uint64_t transfer_slot = 0x7dull << 56;
-constexpr std::uint64_t exchange_slot = 0x7eull << 56;
+constexpr std::uint64_t round_slot = 0x7eull << 56;
 constexpr std::uint64_t probe_slot = 0x7full << 56;
 
 class StoreAdapter : public gloo::rendezvous::Store {
@@ -60,71 +57,8 @@ class StoreAdapter : public gloo::rendezvous::Store {
   Milliseconds timeout_;
 };
 
-// Gloo's timeouts count the time in which this process was stopped, so Gloo waits without one, and an Alarm ends the
-// wait.
+// Gloo's own timeouts count the time in which this process was stopped, so a GlooAlarm ends the waits instead.
 constexpr Milliseconds for_ever = std::chrono::hours(24 * 365);
-
-// Breaks all connections off when a deadline has come.
-class Alarm {
- public:
-  explicit Alarm(std::shared_ptr<gloo::Context> context)
-      : context_(std::move(context)),
-        thread_(start_thread("the thread that watches Gloo's deadlines", [this] { run(); })) {}
-  ~Alarm() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-
-  // Gloo has no call that wakes a thread waiting for a peer, but when one wait times out it closes every connection of
-  // the context, and that wakes all the others.
-  void ring() const noexcept {
-    char unused = 0;
-    try {
-      context_->createUnboundBuffer(&unused, 1)->waitRecv(Milliseconds(1));
-    } catch (const std::exception&) {
-    }
-  }
-
-  // Returns whether a deadline has passed. Gloo's exceptions for the waits that it ended don't say so.
-  bool has_rung() const { return has_rung_; }
-
-  // While the result lives, the alarm has this deadline, and lives itself: a wait may outlast the transport.
-  static std::shared_ptr<void> set(const std::shared_ptr<Alarm>& alarm, Deadline deadline) {
-    const std::lock_guard lock(alarm->mutex_);
-    alarm->deadlines_.insert(deadline);
-    if (next_slice(deadline) < next_slice(Deadline::max())) alarm->changed_.notify_one();
-    return {alarm.get(), [alarm, deadline](void*) {
-              const std::lock_guard removing(alarm->mutex_);
-              alarm->deadlines_.erase(alarm->deadlines_.find(deadline));
-            }};
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (!is_over_) {
-      auto next = deadlines_.empty() ? Deadline::max() : *deadlines_.begin();
-      if (RunningTime::now() >= next) {
-        has_rung_ = true;
-        ring();
-        next = Deadline::max();
-      }
-      changed_.wait_for(lock, next_slice(next));
-    }
-  }
-
-  const std::shared_ptr<gloo::Context> context_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::multiset<Deadline> deadlines_;  // guarded by mutex_
-  bool is_over_ = false;               // guarded by mutex_
-  std::atomic<bool> has_rung_ = false;
-  std::thread thread_;
-};
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
@@ -151,7 +85,7 @@ class GlooTransport : public HostTransport {
       context->connectFullMesh(adapter, device);
       context->setTimeout(options.timeout);
       context_ = context;
-      alarm_ = std::make_shared<Alarm>(context_);
+      alarm_ = std::make_shared<GlooAlarm>(context_);
     } catch (const std::exception& error) {
       const std::string reason = error.what();
       const bool is_out_of_files = reason.find(std::strerror(EMFILE)) != std::string::npos;
@@ -171,7 +105,7 @@ class GlooTransport : public HostTransport {
     const auto fingerprint = static_cast<std::uint16_t>(std::hash<std::string>{}(call.signature));
     const auto tag = static_cast<std::uint32_t>(call.sequence << 16) | fingerprint;
     try {
-      const auto until = Alarm::set(alarm_, call.deadline);
+      const auto until = GlooAlarm::set(alarm_, call.deadline);
       dispatch(operation, tag);
     } catch (const PeersLate&) {
       throw;
@@ -249,9 +183,9 @@ class GlooTransport : public HostTransport {
 
    private:
     // `alarm` is the transport's, which may be gone.
-    void wait_in_gloo(const std::shared_ptr<Alarm>& alarm, Deadline deadline) {
+    void wait_in_gloo(const std::shared_ptr<GlooAlarm>& alarm, Deadline deadline) {
       if (refused_) std::rethrow_exception(refused_);
-      const auto until = Alarm::set(alarm, deadline);
+      const auto until = GlooAlarm::set(alarm, deadline);
       if (sent_) {
         buffer_->waitSend(for_ever);
       } else {
@@ -288,24 +222,24 @@ class GlooTransport : public HostTransport {
       case Kind::broadcast: return broadcast(out[0], root, tag);
       case Kind::all_reduce: return all_reduce(out[0], operation.reduce_op, tag);
       case Kind::reduce: return reduce(out[0], root, operation.reduce_op, tag);
-      case Kind::all_gather: return exchange(std::vector<Array>(size_, in[0]), out, tag);
-      case Kind::all_to_all: return exchange(in, out, tag);
+      case Kind::all_gather: return send_and_receive(std::vector<Array>(size_, in[0]), out, tag);
+      case Kind::all_to_all: return send_and_receive(in, out, tag);
       case Kind::reduce_scatter: return reduce_scatter(in, out[0], operation.reduce_op, tag);
       case Kind::gather: {
         std::vector<Array> mine(size_);
         mine[root] = in[0];
-        return exchange(mine, rank_ == root ? out : std::vector<Array>(size_), tag);
+        return send_and_receive(mine, rank_ == root ? out : std::vector<Array>(size_), tag);
       }
       case Kind::scatter: {
         std::vector<Array> theirs(size_);
         theirs[root] = out[0];
-        return exchange(rank_ == root ? in : std::vector<Array>(size_), theirs, tag);
+        return send_and_receive(rank_ == root ? in : std::vector<Array>(size_), theirs, tag);
       }
       case Kind::barrier: {
         const auto token = Array::empty({1}, DType::u8);
         std::vector<Array> tokens(size_);
         for (auto& t : tokens) t = Array::empty({1}, DType::u8);
-        return exchange(std::vector<Array>(size_, token), tokens, tag);
+        return send_and_receive(std::vector<Array>(size_, token), tokens, tag);
       }
       case Kind::send:
       case Kind::receive: break;
@@ -315,8 +249,8 @@ class GlooTransport : public HostTransport {
 
   // One round of messages: outgoing[r] goes to rank r, incoming[r] comes from it; an undefined array stands for
   // no message.
-  void exchange(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag) {
-    const std::uint64_t slot = exchange_slot | tag;
+  void send_and_receive(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag) {
+    const std::uint64_t slot = round_slot | tag;
     std::vector<Buffer> out(size_), in(size_);
     for (int step = 1; step < size_; ++step) {
       const int to = (rank_ + step) % size_, from = (rank_ + size_ - step) % size_;
@@ -382,7 +316,7 @@ class GlooTransport : public HostTransport {
   void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag) {
     std::vector<Array> theirs(size_);
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
-    exchange(std::vector<Array>(size_, array), theirs, tag);
+    send_and_receive(std::vector<Array>(size_, array), theirs, tag);
     reduce_all(theirs, array, op);
   }
 
@@ -404,7 +338,7 @@ class GlooTransport : public HostTransport {
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? inputs[r] : Array::empty(output.shape(), output.dtype());
     std::vector<Array> incoming = theirs;
     incoming[rank_] = Array();
-    exchange(inputs, incoming, tag);
+    send_and_receive(inputs, incoming, tag);
     reduce_all(theirs, output, op);
   }
 
@@ -472,7 +406,7 @@ class GlooTransport : public HostTransport {
   const int rank_;
   const int size_;
   std::shared_ptr<gloo::Context> context_;
-  std::shared_ptr<Alarm> alarm_;
+  std::shared_ptr<GlooAlarm> alarm_;
   std::vector<std::uint64_t> sent_, received_;  // messages, by peer
 };
 

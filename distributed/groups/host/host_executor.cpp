@@ -2,8 +2,8 @@
 #include <tandem/core/base/scope.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/groups/executor.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/host/host_executor.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <utility>
 
@@ -131,7 +131,7 @@ void HostExecutor::run() {
     wake_.wait(lock, [this] { return (closing_ && queue_.empty()) || (!busy_ && !queue_.empty()); });
     if (queue_.empty()) return;
     const auto& operation = queue_.front()->observed;
-    const auto due = operation.begun + small_delay;
+    const auto due = operation.started + small_delay;
     if (operation.bytes <= small_bytes && !closing_ && Clock::now() < due) {
       wake_.wait_until(lock, due);
       continue;
@@ -165,7 +165,7 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
 }
 
 std::string HostExecutor::run_collective(Task& task, bool may_spin) {
-  return attempt(task.observed, [&] {
+  return run_observed(task.observed, [&] {
     const auto deadline = RunningTime::now() + options_.timeout;
     if (task.observed.sequence > 0)
       transport_->run(task.contiguous, {task.observed.sequence, task.observed.signature, deadline, may_spin});
@@ -173,9 +173,9 @@ std::string HostExecutor::run_collective(Task& task, bool may_spin) {
   });
 }
 
-std::string HostExecutor::attempt(ObservedOperation& operation, const std::function<void()>& move) {
+std::string HostExecutor::run_observed(ObservedOperation& operation, const std::function<void()>& move) {
   std::string failure;
-  operation.start();
+  operation.set_running();
   try {
     move();
   } catch (const std::exception& exception) {

@@ -46,7 +46,7 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
   void run_front(std::unique_lock<std::mutex>& lock, bool may_spin);
   std::string run_collective(Task& task, bool may_spin);
   // Runs `operation` by calling `move`, and tells the observers. Returns what went wrong; "" for success.
-  std::string attempt(ObservedOperation& operation, const std::function<void()>& move);
+  std::string run_observed(ObservedOperation& operation, const std::function<void()>& move);
   std::string reason_of(const ObservedOperation& operation, const std::exception& exception);
   std::string explain(const ObservedOperation& operation, const std::exception& exception);
   void fail(const std::string& failure);

@@ -1,8 +1,8 @@
 #include <tandem/core/ops/create.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/host/host_executor.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_transport.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <iostream>
 
@@ -13,13 +13,13 @@ class HostGroup : public ProcessGroup {
  public:
   HostGroup(std::shared_ptr<Store> store, const GroupOptions& options, int job_rank)
       : store_(std::move(store)), options_(options) {
-    store_->set_when_gone(left_key(options.rank));
+    leave_when_gone(*store_, options.rank);
     const bool may_share = chooses_ || options.backend == GroupBackend::shm;
-    auto members = meet(*store_, options.rank, options.size,
-                        {.rank = job_rank,
-                         .backend = name_of(options.backend),
-                         .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
-                        options.timeout);
+    auto members = collect_members(*store_, options.rank, options.size,
+                                   {.rank = job_rank,
+                                    .backend = name_of(options.for_gpus ? GroupBackend::nccl : options.backend),
+                                    .cannot_share = may_share ? shared_memory_problem(options.size) : ""},
+                                   options.timeout);
     if (const auto problem = different_backends(members); !problem.empty()) give_up(problem);
     auto transport = connect(members);
     executor_ = std::make_shared<HostExecutor>(store_, std::move(members), options, std::move(transport));
@@ -28,7 +28,7 @@ class HostGroup : public ProcessGroup {
   ~HostGroup() override {
     executor_->close();
     try {
-      store_->set(left_key(rank()), "");
+      leave(*store_, rank());
     } catch (const std::exception&) {
       // Without a store no other rank could read it.
     }
@@ -48,20 +48,18 @@ class HostGroup : public ProcessGroup {
     options.rank = -1;
     options.size = static_cast<int>(ranks.size());
     if (no_sharing_) options.backend = GroupBackend::gloo;
-    std::string list;
     std::vector<char> seen(static_cast<std::size_t>(size()));
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const int r = ranks[i];
       TANDEM_CHECK(r >= 0 && r < size(), "rank ", r, " of a subgroup is not in this group of ", size());
       TANDEM_CHECK(!seen[r]++, "rank ", r, " is named twice in a subgroup");
       if (r == rank()) options.rank = static_cast<int>(i);
-      list.append(i == 0 ? "" : ",").append(std::to_string(r));
     }
+    const std::string list = rank_list(ranks, ranks.size());
     const std::string key = "subgroup/" + std::to_string(++subgroups_);
     const std::string agreed = store_->compare_set(key, "", list);
-    TANDEM_CHECK(agreed == list, "rank ", rank(), " asks for a subgroup of ranks ", list,
-                 ", another rank for one of ranks ", agreed,
-                 ": all ranks must make the same subgroups in the same order");
+    TANDEM_CHECK(agreed == list, "rank ", rank(), " asks for a subgroup of ", list, ", another rank for one of ",
+                 agreed, ": all ranks must make the same subgroups in the same order");
     if (options.rank < 0) return nullptr;
     return std::make_shared<HostGroup>(prefix_store(key, store_), options, executor_->members()[rank()].rank);
   }
@@ -87,22 +85,14 @@ class HostGroup : public ProcessGroup {
     return shares ? shared_memory_transport(*store_, members, options_) : gloo_transport(store_, members, options_);
   }
 
-  // All ranks find the same problem. Rank 0, which may be serving the store, leaves last.
-  [[noreturn]] void give_up(const std::string& problem) {
-    store_->set(left_key(rank()), "");
-    std::vector<std::string> others;
-    for (int r = 1; r < size(); ++r) others.push_back(left_key(r));
-    try {
-      if (rank() == 0) store_->wait(others, std::chrono::seconds(2));
-    } catch (const Error&) {
-    }
+  [[noreturn]] void give_up(const std::string& problem) {  // which all ranks find
+    leave_together(*store_, rank(), size());
     detail::fail(problem);
   }
 
   const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
   const GroupOptions options_;
-  // Returns whether the group chooses its transport itself.
-  const bool chooses_ = options_.backend == GroupBackend::automatic || options_.backend == GroupBackend::nccl;
+  const bool chooses_ = options_.backend == GroupBackend::automatic;  // whether the group chooses its transport itself
   std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";
   bool no_sharing_ = false;  // of memory, though all are on one host
@@ -119,6 +109,9 @@ AnnexList<HostTransportKind>& host_transports() {
 std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const GroupOptions& options) {
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
+  TANDEM_CHECK(options.backend != GroupBackend::nccl,
+               "nccl is no backend of a group on the host: init() makes groups of "
+               "NCCL; or choose auto, gloo, shm or mpi");
   TANDEM_CHECK(options.timeout > std::chrono::milliseconds::zero(), "a process group needs a timeout above 0");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }

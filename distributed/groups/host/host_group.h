@@ -22,12 +22,14 @@ struct GroupOptions {
   // share a host, else the interface through which this host reaches the store.
   std::string interface {};
   // automatic: shm where all ranks are on one host and each has room for it, else gloo. shm: Error unless all ranks are
-  // on one host. nccl: as automatic, for a group of which nccl_group() makes one for GPUs. If the ranks' backends
+  // on one host. nccl: Error, because it is no backend of a group on the host (see for_gpus). If the ranks' backends
   // differ, an Error on all ranks names them.
   GroupBackend backend = GroupBackend::automatic;
   // The observers of the operations of the group and of its subgroups. Without a Watchdog among them, a rank does not
   // learn that another rank has failed before it waits for that rank, and errors do not say what late ranks are doing.
   Observers observers{};
+  // nccl_group() makes a group for GPUs from this one. The error for ranks whose backends differ then says nccl.
+  bool for_gpus = false;
 };
 
 // Connects every rank to every other; returns when all ranks are there. `store` must hold no key of an earlier group

@@ -1,14 +1,16 @@
 #include <tandem/distributed/groups/host/host_peers.h>
 #include <tandem/distributed/groups/host/spin.h>
 
+#include <linux/futex.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include <chrono>
+#include <climits>
+#include <ctime>
 
 namespace tandem::distributed {
 namespace {
-
-using Clock = RunningTime;
 
 void relax() {
 #ifdef __x86_64__
@@ -17,6 +19,18 @@ void relax() {
 }
 
 }  // namespace
+
+void SharedCounter::raise(std::uint32_t to) {
+  value.store(to);
+  if (sleepers.load() > 0) syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void SharedCounter::sleep(std::uint32_t seen) {
+  const timespec time{0, 20'000'000};
+  sleepers.fetch_add(1);
+  syscall(SYS_futex, &value, FUTEX_WAIT, seen, &time, nullptr, 0);
+  sleepers.fetch_sub(1);
+}
 
 void HostPeers::await(int peer, SharedCounter& counter, std::uint32_t target, const Call& call) const {
   if (counter.reached(target)) return;
@@ -34,7 +48,7 @@ void HostPeers::await(int peer, SharedCounter& counter, std::uint32_t target, co
     if (broken_) throw Error("broken off");
     // Work that a rank did before it went still counts.
     if (is_gone(peer) && !counter.reached(target)) throw PeerGone(peer, "gone");
-    if (Clock::now() >= call.deadline) throw PeersLate({peer});
+    if (RunningTime::now() >= call.deadline) throw PeersLate({peer});
   }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <tandem/distributed/groups/host/host_transport.h>
-#include <tandem/distributed/groups/host/shared_counter.h>
 #include <tandem/distributed/system/socket.h>
 
 #include <atomic>
@@ -11,6 +10,20 @@
 #include <vector>
 
 namespace tandem::distributed {
+
+// A number in shared memory that one rank raises and others wait for. Zeroed memory is a counter at 0.
+struct alignas(64) SharedCounter {
+  std::atomic<std::uint32_t> value{0};
+  std::atomic<std::uint32_t> sleepers{0};
+
+  bool reached(std::uint32_t target) const {
+    return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
+  }
+  void raise(std::uint32_t to);  // and wakes those who sleep
+  // Returns when the value differs from `seen`, or after 20 ms (chosen: the caller looks then whether the peer that it
+  // waits for is still there).
+  void sleep(std::uint32_t seen);
+};
 
 // Any thread may call the methods.
 class HostPeers {

@@ -60,7 +60,7 @@ class HostExecutor::TransferWork : public Work {
       if (!executor_->failure_.empty()) throw PeerError(broken_text(observed_.what, executor_->failure_));
       ++executor_->transfers_;
     }
-    const auto failure = executor_->attempt(observed_, [this] {
+    const auto failure = executor_->run_observed(observed_, [this] {
       transfer_->wait(deadline_);
       copy_back(contiguous_, given_);
     });

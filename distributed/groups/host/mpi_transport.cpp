@@ -94,7 +94,7 @@ class MpiTransport : public HostTransport {
     try {
       {
         const std::lock_guard lock(mpi_.mutex);
-        exchange_signatures(call.signature);
+        compare_signatures(call.signature);
         check_mpi(start(operation), "start of a collective");
       }
       await([this] { return is_collective_done(); },
@@ -303,7 +303,7 @@ class MpiTransport : public HostTransport {
 
   // MPI itself would mix up the bytes of different operations. So each rank sends its signature to the next rank while
   // the collective runs: when every rank agrees with the one before it, all agree.
-  void exchange_signatures(const std::string& signature) {
+  void compare_signatures(const std::string& signature) {
     if (size_ == 1) return;
     Pending& p = *pending_;
     const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;

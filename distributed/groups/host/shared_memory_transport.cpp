@@ -1,8 +1,8 @@
 #include <tandem/core/base/deadline.h>
-#include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/host/host_peers.h>
 #include <tandem/distributed/groups/host/host_transport.h>
+#include <tandem/distributed/groups/host/peer_links.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
@@ -21,11 +21,7 @@
 //   blocks     arrays of the group's memory, such as buckets of gradients; copies of arrays that lie elsewhere;
 //              messages that were not received yet
 //
-// A collective takes two steps. First each rank writes into its header
-// where its array lies in its segment, raises its progress, and waits for the others' progress. Then each rank reads
-// what it needs from the others' segments, raises its progress again, and waits until no other rank reads from its
-// segment. A small array is copied into one of two slots, which operations use in turn. No rank can start the operation
-// after the next one before all ranks have finished this one, so small arrays need no second wait.
+// docs/shared_memory.md follows an all_reduce through run(), whose steps stand below it in their order.
 namespace tandem::distributed {
 namespace {
 
@@ -71,7 +67,7 @@ class SharedMemoryTransport : public HostTransport {
     own_->allocate(sizeof(Control));
     const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
     std::vector<FileDescriptor> sockets;
-    auto links = exchange_descriptors(store, rank_, members, own_->file(), Clock::now() + options.timeout);
+    auto links = link_peers(store, rank_, members, own_->file(), Clock::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
       PeerLink& link = links[static_cast<std::size_t>(r)];
       segments_.push_back(r == rank_
@@ -86,36 +82,32 @@ class SharedMemoryTransport : public HostTransport {
 
   const char* name() const override { return "shm"; }
 
+  // A collective has two waits of all ranks for all others. First each rank writes into its header where its array lies
+  // in its segment, and waits until all arrays are there. Then it reads what it needs from the others' segments, and
+  // waits until no other rank reads from its segment. A small array is copied into one of two slots, which operations
+  // use in turn. No rank can start the operation after the next one before all ranks have finished this one, so small
+  // arrays need no second wait.
   void run(const Operation& operation, const Call& call) override {
-    const auto ready = static_cast<std::uint32_t>(2 * call.sequence);  // the progress of a rank whose header is there
-    Control& mine = control(rank_);
-    Header& header = mine.headers[call.sequence % 2];
-    std::snprintf(header.signature, sizeof header.signature, "%s", call.signature.c_str());
-
+    const auto ready = static_cast<std::uint32_t>(2 * call.sequence);
     const std::size_t bytes = published_bytes(operation);
     // In a reduction or a gather through slots, a rank reads the arrays of all ranks. With two ranks these may be two
     // full slots, and with more ranks they may not have more bytes than that.
     const bool fits_slot = bytes * static_cast<std::size_t>(size_) <= 2 * slot_bytes && bytes <= slot_bytes;
     const std::uint64_t offset =
-        fits_slot ? copy_in(operation, mine.slots[call.sequence % 2]) : publish(operation, bytes);
-    header.offset.store(offset, std::memory_order_relaxed);
-    mine.progress.raise(ready);
+        fits_slot ? copy_in(operation, control(rank_).slots[call.sequence % 2]) : publish(operation, bytes);
+    Header& mine = header(rank_, call);
+    std::snprintf(mine.signature, sizeof mine.signature, "%s", call.signature.c_str());
+    mine.offset.store(offset, std::memory_order_relaxed);
     await_all(ready, call);
     for (int r = 0; r < size_; ++r) {
-      const Header& theirs = control(r).headers[call.sequence % 2];
-      if (std::strncmp(theirs.signature, header.signature, sizeof header.signature) != 0)
-        throw PeerDiffers(r, std::string(theirs.signature, strnlen(theirs.signature, sizeof theirs.signature)));
+      const auto& theirs = header(r, call).signature;
+      if (std::strncmp(theirs, mine.signature, sizeof theirs) != 0)
+        throw PeerDiffers(r, std::string(theirs, strnlen(theirs, sizeof theirs)));
     }
-
-    if (!fits_slot && operation.kind == Kind::all_reduce) {
-      all_reduce_in_place(operation, call);
-    } else {
-      read(operation, call);
-    }
-    if (fits_slot) return;
-    mine.progress.raise(ready + 1);
+    if (fits_slot) return read(operation, call);
+    operation.kind == Kind::all_reduce ? reduce_part(operation, call) : read(operation, call);
     await_all(ready + 1, call);
-    if (operation.kind == Kind::all_reduce) copy_out(operation.outputs[0], offset);
+    if (operation.kind == Kind::all_reduce) copy_out(offset, operation.outputs[0]);
   }
 
   std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) override {
@@ -138,23 +130,12 @@ class SharedMemoryTransport : public HostTransport {
   }
 
  private:
-  char* base(int rank) const { return segments_[static_cast<std::size_t>(rank)]->base(); }
-  Control& control(int rank) const { return *reinterpret_cast<Control*>(base(rank)); }
-
-  // Waits until the progress of all ranks has reached `target`.
-  void await_all(std::uint32_t target, const Call& call) const {
-    try {
-      for (int r = 0; r < size_; ++r) peers_->await(r, control(r).progress, target, call);
-    } catch (const PeersLate&) {
-      std::vector<int> late;
-      for (int r = 0; r < size_; ++r) {
-        if (!control(r).progress.reached(target)) late.push_back(r);
-      }
-      throw PeersLate(late);
-    }
+  Control& control(int rank) const {
+    return *reinterpret_cast<Control*>(segments_[static_cast<std::size_t>(rank)]->base());
   }
+  Header& header(int rank, const Call& call) const { return control(rank).headers[call.sequence % 2]; }
 
-  // --- Where arrays lie ---
+  // --- The steps of run() ---
 
   // The bytes that this rank lets the others read. Their size is the same on all ranks.
   std::size_t published_bytes(const Operation& operation) const {
@@ -172,16 +153,6 @@ class SharedMemoryTransport : public HostTransport {
       case Kind::receive: break;
     }
     detail::fail("shm: ", operation.what(), " is not a collective");
-  }
-
-  // The arrays that the other ranks read; copy_in() puts them in a row.
-  std::vector<Array> published(const Operation& operation) const {
-    if (operation.kind == Kind::broadcast && operation.root != rank_) return {};
-    return operation.inputs.empty() ? operation.outputs : operation.inputs;
-  }
-
-  std::uint64_t offset_of(const void* address) const {
-    return static_cast<std::uint64_t>(static_cast<const char*>(address) - own_->base());
   }
 
   std::uint64_t copy_in(const Operation& operation, char* to) const {
@@ -203,18 +174,52 @@ class SharedMemoryTransport : public HostTransport {
     return copy_in(operation, static_cast<char*>(staging_.raw()));
   }
 
-  void copy_out(const Array& array, std::uint64_t offset) const {
+  // Raises this rank's progress to `target` and waits until all ranks have done so.
+  void await_all(std::uint32_t target, const Call& call) {
+    control(rank_).progress.raise(target);
+    try {
+      for (int r = 0; r < size_; ++r) peers_->await(r, control(r).progress, target, call);
+    } catch (const PeersLate&) {
+      std::vector<int> late;
+      for (int r = 0; r < size_; ++r) {
+        if (!control(r).progress.reached(target)) late.push_back(r);
+      }
+      throw PeersLate(late);
+    }
+  }
+
+  // Each rank reduces its part of the arrays, and puts the result in the place of all of them; a block at a time, so
+  // that it is read from memory once.
+  void reduce_part(const Operation& operation, const Call& call) const {
+    const Array& array = operation.outputs[0];
+    const std::size_t element = size_of(array.dtype());
+    const auto count = static_cast<std::size_t>(array.numel());
+    const std::size_t ranks = static_cast<std::size_t>(size_), rank = static_cast<std::size_t>(rank_);
+    const std::size_t part = (count / ranks + 15) / 16 * 16;
+    const std::size_t begin = std::min(count, rank * part);
+    const std::size_t end = rank + 1 == ranks ? count : std::min(count, begin + part);
+    const auto function = reduce_function(array.dtype(), operation.reduce_op);
+    constexpr std::size_t block = 8192;
+    std::vector<char*> arrays;
+    for (int r = 0; r < size_; ++r) arrays.push_back(array_of(r, operation, call, element));
+    std::vector<const void*> sources(ranks);
+    for (std::size_t first = begin; first < end; first += block) {
+      const std::size_t n = std::min(block, end - first);
+      for (std::size_t r = 0; r < ranks; ++r) sources[r] = arrays[r] + first * element;
+      char* result = arrays[rank] + first * element;
+      function(result, sources.data(), size_, n);
+      for (std::size_t r = 0; r < ranks; ++r) {
+        if (r != rank) std::memcpy(arrays[r] + first * element, result, n * element);
+      }
+    }
+  }
+
+  void copy_out(std::uint64_t offset, const Array& array) const {
     const char* data = own_->base() + offset;
     if (data != array.raw()) std::memcpy(array.raw(), data, array.bytes());
   }
 
-  // The address of the published_bytes() of a rank.
-  char* array_of(int rank, const Operation& operation, const Call& call, std::size_t alignment = 1) const {
-    const std::uint64_t offset = control(rank).headers[call.sequence % 2].offset.load(std::memory_order_relaxed);
-    return segments_[static_cast<std::size_t>(rank)]->at(offset, published_bytes(operation), alignment);
-  }
-
-  // --- Reading ---
+  // --- Small arrays and the other collectives ---
 
   void read(const Operation& operation, const Call& call) const {
     const auto& out = operation.outputs;
@@ -254,30 +259,22 @@ class SharedMemoryTransport : public HostTransport {
                                                       static_cast<std::size_t>(out.numel()));
   }
 
-  // Each rank reduces its part of the arrays, and puts the result in the place of all of them; a block at a time, so
-  // that it is read from memory once.
-  void all_reduce_in_place(const Operation& operation, const Call& call) const {
-    const Array& array = operation.outputs[0];
-    const std::size_t element = size_of(array.dtype());
-    const auto count = static_cast<std::size_t>(array.numel());
-    const std::size_t ranks = static_cast<std::size_t>(size_), rank = static_cast<std::size_t>(rank_);
-    const std::size_t share = (count / ranks + 15) / 16 * 16;
-    const std::size_t begin = std::min(count, rank * share);
-    const std::size_t end = rank + 1 == ranks ? count : std::min(count, begin + share);
-    const auto function = reduce_function(array.dtype(), operation.reduce_op);
-    constexpr std::size_t block = 8192;
-    std::vector<char*> arrays;
-    for (int r = 0; r < size_; ++r) arrays.push_back(array_of(r, operation, call, element));
-    std::vector<const void*> sources(ranks);
-    for (std::size_t first = begin; first < end; first += block) {
-      const std::size_t n = std::min(block, end - first);
-      for (std::size_t r = 0; r < ranks; ++r) sources[r] = arrays[r] + first * element;
-      char* result = arrays[rank] + first * element;
-      function(result, sources.data(), size_, n);
-      for (std::size_t r = 0; r < ranks; ++r) {
-        if (r != rank) std::memcpy(arrays[r] + first * element, result, n * element);
-      }
-    }
+  // --- Where arrays lie ---
+
+  // The arrays of `operation` that the other ranks read; copy_in() puts them in a row.
+  std::vector<Array> published(const Operation& operation) const {
+    if (operation.kind == Kind::broadcast && operation.root != rank_) return {};
+    return operation.inputs.empty() ? operation.outputs : operation.inputs;
+  }
+
+  std::uint64_t offset_of(const void* address) const {
+    return static_cast<std::uint64_t>(static_cast<const char*>(address) - own_->base());
+  }
+
+  // The address of the published_bytes() of a rank.
+  char* array_of(int rank, const Operation& operation, const Call& call, std::size_t alignment = 1) const {
+    const std::uint64_t offset = header(rank, call).offset.load(std::memory_order_relaxed);
+    return segments_[static_cast<std::size_t>(rank)]->at(offset, published_bytes(operation), alignment);
   }
 
   const int rank_;

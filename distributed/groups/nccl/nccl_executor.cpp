@@ -2,8 +2,8 @@
 #include <tandem/core/base/thread.h>
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/executor.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <exception>
 #include <utility>
@@ -77,7 +77,7 @@ NcclExecutor::NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<S
   TANDEM_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
   const Operation connect{.kind = Operation::Kind::barrier, .name = "connecting the GPUs with NCCL"};
   ObservedOperation connecting(observers_, connect, ++started_, connect.name);
-  connecting.start();
+  connecting.set_running();
   try {
     communicator_ = std::make_unique<NcclCommunicator>(rank_, host_->size(), id, patience_for(connecting));
   } catch (const std::exception& error) {
@@ -153,7 +153,7 @@ void NcclExecutor::enqueue(Task& task) {
   TANDEM_CUDA(cudaEventRecord(ready_, compute));
   TANDEM_CUDA(cudaStreamWaitEvent(stream_, ready_));
   ObservedOperation& operation = task.observed.emplace(observers_, task.given, ++started_, task.what);
-  operation.start();
+  operation.set_running();
   const auto set_patience = [this](std::function<void()> patience) {
     const std::lock_guard lock(patience_mutex_);
     patience_ = std::move(patience);

@@ -44,7 +44,7 @@ class NcclGroup : public ForwardingGroup {
       : ForwardingGroup(std::move(host)), device_(device), observers_(observers) {
     tandem::backend(device_);  // makes it this thread's
     auto store = prefix_store("nccl", group_->store());
-    auto members = meet(*store, rank(), size(), {.rank = job_rank, .backend = "nccl"}, timeout());
+    auto members = collect_members(*store, rank(), size(), {.rank = job_rank, .backend = "nccl"}, timeout());
     check_own_gpu(*group_, members, device_);
     ncclUniqueId id;
     const auto text = rank() == 0 ? make_nccl_id() : ncclUniqueId{};

@@ -1,8 +1,8 @@
 // The work of an NcclExecutor's thread while operations run. If they don't end, it finds out which rank is to blame.
 #include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/distributed/groups/executor.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <utility>
 
@@ -129,7 +129,11 @@ std::string NcclExecutor::find_failure() {
   return departed.empty() ? "" : departed + " while others wait in " + what;
 }
 
-bool NcclExecutor::has_left(int rank) { return rank != rank_ && is_set(*host_->store(), left_key(rank)); }
+bool NcclExecutor::has_left(int rank) try {
+  return rank != rank_ && distributed::has_left(*host_->store(), rank);
+} catch (const std::exception&) {
+  return false;  // the store is gone
+}
 
 // "rank 1 (host, pid 4711) has left"; empty: none has.
 std::string NcclExecutor::find_departed() {
@@ -168,11 +172,7 @@ void NcclExecutor::fail(const std::string& failure) {
   }
   observers_.failed(failure);
   wake_.notify_all();
-  try {
-    host_->store()->compare_set(failure_key, "", failure);  // nothing goes on over the host either
-  } catch (const std::exception&) {
-    // Without a store the others see this rank leave.
-  }
+  report_to_ranks(*host_->store(), failure);  // nothing goes on over the host either
 }
 
 // A function that throws when it is in vain to wait for NCCL on the host any longer. It is called again and again: by

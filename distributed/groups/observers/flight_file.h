@@ -9,14 +9,14 @@ namespace tandem::distributed {
 // 0: not yet. Texts end with a zero byte, and are cut where they are too long.
 struct alignas(64) FlightEntry {
   enum class State : std::uint8_t {
-    queued,   // the program has called the operation
-    started,  // this rank takes part in it; on a GPU: it is in the GPU's queue
+    started,  // the program has called the operation
+    running,  // this rank takes part in it; on a GPU: it is in the GPU's queue
     done,
     failed
   };
   std::uint64_t number;    // from 1 on; 0: nothing yet, or the entry is being written
   std::uint64_t sequence;  // among the collectives of the group, from 1 on; 0: a message, or nothing to move
-  std::int64_t queued, started, ended;
+  std::int64_t started, running, ended;  // when the entry came into that state; `ended`: done or failed
   State state;
   std::uint8_t kind, reduce_op, dtype;  // of Operation and DType
   std::uint16_t group;                  // its place in FlightHeader::groups
@@ -51,7 +51,7 @@ struct alignas(64) FlightHeader {
   std::uint32_t group_count;
   std::uint32_t groups_left_out;  // beyond most_groups; their operations are not recorded
   char host[128];
-  char job[64];        // equal for all ranks of one attempt to run the job, and for no others
+  char job[64];        // equal for all ranks of one generation of the job, and for no others
   char failure[1024];  // why the rank's first operation failed; empty: none did
   FlightGroup groups[most_groups];
 };

@@ -32,21 +32,6 @@ void put_text(char (&to)[n], const std::string& text) {
   to[size] = '\0';
 }
 
-// "0-3,6": a run of three ranks and more is shortened.
-std::string short_list(const Members& members) {
-  std::string text;
-  for (std::size_t i = 0; i < members.size();) {
-    std::size_t end = i + 1;
-    while (end < members.size() && members[end].rank == members[end - 1].rank + 1) ++end;
-    if (end - i < 3) end = i + 1;
-    if (!text.empty()) text += ',';
-    text += std::to_string(members[i].rank);
-    if (end - i > 1) text += '-' + std::to_string(members[end - 1].rank);
-    i = end;
-  }
-  return text;
-}
-
 // The latest recorder of the process. The handler of SIGUSR2 copies it.
 struct Copy {
   const void* memory;
@@ -169,7 +154,9 @@ FlightRecorder::~FlightRecorder() {
 }
 
 int FlightRecorder::add_group(const std::string& backend, const Members& members) {
-  const auto name = backend + (members.size() == 1 ? " of rank " : " of ranks ") + short_list(members);
+  std::vector<int> ranks;
+  for (const auto& member : members) ranks.push_back(member.rank);
+  const auto name = backend + " of " + rank_list(ranks, ranks.size());
   const std::lock_guard lock(mutex_);
   const auto before = std::count(names_.begin(), names_.end(), name);
   names_.push_back(name);
@@ -186,16 +173,16 @@ int FlightRecorder::add_group(const std::string& backend, const Members& members
   return static_cast<int>(index);
 }
 
-std::uint64_t FlightRecorder::add(int group, std::uint64_t sequence, const Operation& operation, Time when) {
+std::uint64_t FlightRecorder::start(int group, std::uint64_t sequence, const Operation& operation, Time when) {
   if (group < 0) return 0;
   const auto number = std::atomic_ref(header_->count).fetch_add(1, std::memory_order_relaxed) + 1;
   FlightEntry& entry = entries_[(number - 1) % options_.capacity];
   std::atomic_ref(entry.number).store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   entry.sequence = sequence;
-  entry.queued = nanoseconds(when);
-  entry.started = entry.ended = 0;
-  entry.state = FlightEntry::State::queued;
+  entry.started = nanoseconds(when);
+  entry.running = entry.ended = 0;
+  entry.state = FlightEntry::State::started;
   entry.kind = static_cast<std::uint8_t>(operation.kind);
   entry.reduce_op = static_cast<std::uint8_t>(operation.reduce_op);
   entry.group = static_cast<std::uint16_t>(group);
@@ -220,10 +207,10 @@ FlightEntry* FlightRecorder::find(std::uint64_t number) {
   return std::atomic_ref(entry.number).load(std::memory_order_acquire) == number ? &entry : nullptr;
 }
 
-void FlightRecorder::start(std::uint64_t number, Time when) {
+void FlightRecorder::set_running(std::uint64_t number, Time when) {
   if (auto* entry = find(number)) {
-    entry->started = nanoseconds(when);
-    entry->state = FlightEntry::State::started;
+    entry->running = nanoseconds(when);
+    entry->state = FlightEntry::State::running;
   }
 }
 

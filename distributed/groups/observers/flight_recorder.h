@@ -40,13 +40,13 @@ class FlightRecorder {
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // A group begins. All its ranks make the groups that they have in common in the same order. Returns its number for
-  // add(); -1: there are too many.
+  // start(); -1: there are too many.
   int add_group(const std::string& backend, const Members& members);
 
-  // The program has called an operation. Returns its number; 0 where the group is -1.
-  std::uint64_t add(int group, std::uint64_t sequence, const Operation& operation, Time when);
+  // The program has started an operation. Returns its number; 0 where the group is -1.
+  std::uint64_t start(int group, std::uint64_t sequence, const Operation& operation, Time when);
   // Operations that are no longer among the last ones are left alone.
-  void start(std::uint64_t number, Time when);
+  void set_running(std::uint64_t number, Time when);
   void end(std::uint64_t number, bool has_failed, Time when);
 
   // A group has failed, for this reason. The first reason counts.
@@ -74,11 +74,11 @@ class FlightLane : public OperationObserver {
   FlightLane(const ObservedGroup& group, std::shared_ptr<FlightRecorder> recorder)
       : recorder_(std::move(recorder)), group_(recorder_->add_group(group.backend, group.members)) {}
 
-  std::uint64_t begun(const ObservedOperation& operation, const Operation& with_arrays) noexcept override {
-    return recorder_->add(group_, operation.sequence, with_arrays, operation.begun);
+  std::uint64_t started(const ObservedOperation& operation, const Operation& with_arrays) noexcept override {
+    return recorder_->start(group_, operation.sequence, with_arrays, operation.started);
   }
-  void started(const ObservedOperation&, std::uint64_t number, Time when) noexcept override {
-    if (number) recorder_->start(number, when);
+  void running(const ObservedOperation&, std::uint64_t number, Time when) noexcept override {
+    if (number) recorder_->set_running(number, when);
   }
   void ended(const ObservedOperation&, std::uint64_t number, Time when, bool has_failed) noexcept override {
     if (number) recorder_->end(number, has_failed, when);

@@ -13,7 +13,7 @@ namespace tandem::distributed {
 // core/cuda/gpu_trace.cpp shows what a GPU does.
 class TraceRanges : public OperationObserver {
  public:
-  void started(const ObservedOperation& operation, std::uint64_t, Time) noexcept override {
+  void running(const ObservedOperation& operation, std::uint64_t, Time) noexcept override {
     if (operation.kind == Operation::Kind::send || operation.kind == Operation::Kind::receive) return;
     range_.emplace(operation.kind_name);
     range_->note("name", operation.name);

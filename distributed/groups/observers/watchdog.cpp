@@ -1,6 +1,5 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/distributed/groups/failure.h>
 #include <tandem/distributed/groups/observers/watchdog.h>
 
 #include <fmt/format.h>
@@ -37,7 +36,7 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::started(const ObservedOperation& operation, std::uint64_t, Time) noexcept {
+void Watchdog::running(const ObservedOperation& operation, std::uint64_t, Time) noexcept {
   const std::lock_guard lock(mutex_);
   waiting_.push_back({&operation, Clock::now()});
 }
@@ -65,20 +64,17 @@ void Watchdog::look_at_store() {
     while (!stopping_) {
       show_life();
       lock.unlock();
-      if (store_->check({watch_key})) {
-        const std::string watched = store_->get(watch_key);
-        if (watched != watched_) publish();
-        watched_ = watched;
-      }
-      std::string failure;
-      if (store_->check({failure_key})) failure = store_->get(failure_key);
+      const auto question = last_question(*store_);
+      if (question != question_) publish();
+      question_ = question;
+      auto failure = failure_of_group(*store_);
       lock.lock();
       const bool waits = !waiting_.empty() && Clock::now() - waiting_.front().since > patience;
       if (!waits) asking_since_.reset();
       else if (!asking_since_) asking_since_ = Clock::now();
       lock.unlock();
       if (failure.empty() && waits) {
-        store_->add(watch_key, 1);
+        ask_for_signs(*store_);
         for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
           if (r != rank_) observe(r);
         }
@@ -107,25 +103,24 @@ void Watchdog::publish() {
       text << oldest.sequence << '\n' << oldest.what << '\n' << oldest.signature << '\n';
     }
   }
-  store_->set(progress_key(rank_), text.str());
+  give_sign(*store_, rank_, text.str());
 }
 
 // Reads what `rank` does.
 Watchdog::Progress Watchdog::observe(int rank) {
-  Progress progress;
-  if (store_->check({progress_key(rank)})) {
-    std::istringstream text(store_->get(progress_key(rank)));
-    text >> progress.beat >> progress.done >> progress.sequence;
-    text.ignore();
-    std::getline(text, progress.what);
-    std::getline(text, progress.signature);
-  }
+  const auto last = last_sign(*store_, rank);
   const std::lock_guard lock(mutex_);
-  if (progress.beat == observed_[rank].beat) progress.changed = observed_[rank].changed;
+  Progress& progress = observed_[rank];
+  progress.sign.update(last);
+  std::istringstream text(last);
+  text >> progress.beat >> progress.done >> progress.sequence;
+  text.ignore();
+  std::getline(text, progress.what);
+  std::getline(text, progress.signature);
   const auto now = Clock::now();
-  const auto last_sign = progress.beat > 0 ? progress.changed : asking_since_.value_or(now);
-  progress.silent = std::chrono::duration<double>(now - last_sign).count();
-  return observed_[rank] = std::move(progress);
+  const auto since = last.empty() ? asking_since_.value_or(now) : progress.sign.since;
+  progress.silent = std::chrono::duration<double>(now - since).count();
+  return progress;
 }
 
 // Says which rank's collective has the number of this rank's collective, but another name, kind, shape or dtype. Empty:

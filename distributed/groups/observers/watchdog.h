@@ -5,6 +5,7 @@
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
 #include <tandem/distributed/groups/observers/flight_recorder.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -31,7 +32,7 @@ class Watchdog : public OperationObserver {
   Watchdog(const ObservedGroup& group, std::shared_ptr<FlightRecorder> recorder);
   ~Watchdog() override;
 
-  void started(const ObservedOperation& operation, std::uint64_t, Time) noexcept override;
+  void running(const ObservedOperation& operation, std::uint64_t, Time) noexcept override;
   void ended(const ObservedOperation& operation, std::uint64_t, Time, bool) noexcept override;
 
   // "rank 1 (host, pid 4711) is in no operation of the group, 12 done, and alive". For a silent rank the text ends with
@@ -48,12 +49,12 @@ class Watchdog : public OperationObserver {
     Clock::time_point since;
   };
   struct Progress {
+    SeenSign sign;
     std::uint64_t beat = 0;
     std::uint64_t done = 0;      // collectives finished
     std::uint64_t sequence = 0;  // of the operation that runs; 0: none, or a message
     std::string what;            // empty: none
     std::string signature;
-    Clock::time_point changed = Clock::now();
     double silent = 0;  // seconds without a sign of life
   };
 
@@ -70,14 +71,14 @@ class Watchdog : public OperationObserver {
   const std::function<void(const std::string&)> fail_;
   const std::shared_ptr<FlightRecorder> recorder_;
 
-  std::string watched_;  // the watch key's value, last time; used by the watchdog's thread alone
+  std::string question_;  // the last one that this rank has answered; used by the watchdog's thread alone
 
   std::mutex mutex_;
   std::condition_variable stop_;
   bool stopping_ = false;                          // guarded by mutex_
   std::uint64_t beat_ = 0;                         // guarded by mutex_; how often this rank has written its progress
   std::uint64_t done_ = 0;                         // guarded by mutex_; collectives finished
-  std::vector<Waiting> waiting_;                   // guarded by mutex_; in the order of their start
+  std::vector<Waiting> waiting_;                   // guarded by mutex_; in the order in which they began to run
   std::optional<Clock::time_point> asking_since_;  // guarded by mutex_; not while this rank has nothing to ask for
   std::vector<Progress> observed_;                 // guarded by mutex_; by rank
 

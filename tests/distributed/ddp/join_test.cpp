@@ -131,7 +131,7 @@ TEST(Join, shares_buffers_and_ends_with_the_model_of_the_last_rank) {
 TEST(Join, a_rank_that_does_something_else_is_named) {
   const auto results = run_ranks_catching(2, [](Group group) {
     JoinRounds rounds(group, {});
-    rounds.meet(group->rank() == 0 ? JoinRounds::Step::buffers : JoinRounds::Step::backward);
+    rounds.agree_on(group->rank() == 0 ? JoinRounds::Step::buffers : JoinRounds::Step::backward);
   });
   for (const auto& result : results) {
     EXPECT_NE(message_of(result).find("rank 0 is at sharing the buffers, rank 1 at backward"), std::string::npos)

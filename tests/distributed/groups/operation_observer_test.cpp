@@ -20,7 +20,7 @@ using testing::Group;
 using testing::message_of;
 
 struct Event {
-  std::string text;  // "begun 1 all_reduce 'x'"
+  std::string text;  // "started 1 all_reduce 'x'"
   std::thread::id thread;
 };
 
@@ -51,20 +51,20 @@ class DiaryObserver : public OperationObserver {
   DiaryObserver(Diary& diary, std::atomic<int>& alive) : diary_(diary), alive_(alive) { ++alive_; }
   ~DiaryObserver() override { --alive_; }
 
-  std::uint64_t begun(const ObservedOperation& operation, const Operation& with_arrays) noexcept override {
+  std::uint64_t started(const ObservedOperation& operation, const Operation& with_arrays) noexcept override {
     EXPECT_EQ(operation.bytes, with_arrays.bytes());
     const std::string signature = operation.what + " (" + with_arrays.signature() + ")";
     EXPECT_EQ(operation.signature, operation.sequence > 0 ? signature : "");
-    write("begun", operation);
+    write("started", operation);
     return ++count_;
   }
-  void started(const ObservedOperation& operation, std::uint64_t number, Time when) noexcept override {
-    EXPECT_GE(when, operation.begun);
+  void running(const ObservedOperation& operation, std::uint64_t number, Time when) noexcept override {
+    EXPECT_GE(when, operation.started);
     EXPECT_LE(number, count_);
-    write("started", operation);
+    write("running", operation);
   }
   void ended(const ObservedOperation& operation, std::uint64_t number, Time when, bool has_failed) noexcept override {
-    EXPECT_GE(when, operation.begun);
+    EXPECT_GE(when, operation.started);
     EXPECT_LE(number, count_);
     write(has_failed ? "ended in failure" : "ended", operation);
   }
@@ -132,12 +132,12 @@ TEST_P(ObservedGroups, every_kind_of_operation_begins_starts_and_ends) {
     const auto events = diaries_[rank].events();
     ASSERT_EQ(events.size(), 3 * operations.size());
     for (std::size_t i = 0; i < operations.size(); ++i) {
-      const Event *begun = &events[3 * i], *started = begun + 1, *ended = begun + 2;
-      EXPECT_EQ(begun->text.find("begun " + operations[i]), 0u) << begun->text;
+      const Event *started = &events[3 * i], *running = started + 1, *ended = started + 2;
       EXPECT_EQ(started->text.find("started " + operations[i]), 0u) << started->text;
+      EXPECT_EQ(running->text.find("running " + operations[i]), 0u) << running->text;
       EXPECT_EQ(ended->text.find("ended " + operations[i]), 0u) << ended->text;
-      EXPECT_EQ(begun->thread, events[0].thread);  // the one that calls the operations
-      EXPECT_EQ(ended->thread, started->thread);   // the one that runs this operation
+      EXPECT_EQ(started->thread, events[0].thread);  // the one that calls the operations
+      EXPECT_EQ(ended->thread, running->thread);     // the one that runs this operation
     }
   }
   EXPECT_EQ(alive_, 0);
@@ -153,12 +153,12 @@ TEST_P(ObservedGroups, an_operation_that_fails_ends_in_failure) {
   EXPECT_EQ(message_of(results[0]), "");
   const auto told = diaries_[0].texts();
   ASSERT_EQ(told.size(), 9u);
-  EXPECT_EQ(told[3], "begun 2 all_reduce 'x'");
-  EXPECT_EQ(told[4], "started 2 all_reduce 'x'");
+  EXPECT_EQ(told[3], "started 2 all_reduce 'x'");
+  EXPECT_EQ(told[4], "running 2 all_reduce 'x'");
   EXPECT_EQ(told[5].find("failed: rank 1 ("), 0u) << told[5];
   EXPECT_NE(told[5].find("closed the connection during all_reduce 'x'"), std::string::npos) << told[5];
   EXPECT_EQ(told[6], "ended in failure 2 all_reduce 'x'");
-  EXPECT_EQ(told[7], "begun 3 barrier 'late'");
+  EXPECT_EQ(told[7], "started 3 barrier 'late'");
   EXPECT_EQ(told[8], "ended in failure 3 barrier 'late'");
 }
 
@@ -170,7 +170,7 @@ TEST_P(ObservedGroups, a_message_that_does_not_come_ends_in_failure) {
   });
   const auto told = diaries_[0].texts();
   ASSERT_EQ(told.size(), 7u);
-  EXPECT_EQ(told[4].find("started 0 receive 'm' from rank 1 ("), 0u) << told[4];
+  EXPECT_EQ(told[4].find("running 0 receive 'm' from rank 1 ("), 0u) << told[4];
   EXPECT_EQ(told[5].find("failed: rank 1 ("), 0u) << told[5];
   EXPECT_EQ(told[6].find("ended in failure 0 receive 'm' from rank 1 ("), 0u) << told[6];
 }
@@ -179,7 +179,7 @@ TEST_P(ObservedGroups, subgroups_are_observed_too) {
   run([](Group group) { group->subgroup({1, 0})->all_reduce(ops::ones({3}))->wait(); });
   for (const auto& diary : diaries_)
     EXPECT_EQ(diary.texts(),
-              (std::vector<std::string>{"begun 1 all_reduce", "started 1 all_reduce", "ended 1 all_reduce"}));
+              (std::vector<std::string>{"started 1 all_reduce", "running 1 all_reduce", "ended 1 all_reduce"}));
 }
 
 TEST_P(ObservedGroups, observers_go_with_their_group_though_a_work_stays) {

@@ -341,9 +341,14 @@ TEST(HostGroup, ranks_with_different_backends_are_named_at_once) {
     for (int rank = 0; rank < 3; ++rank) {
       ranks.emplace_back([&, rank] {
         try {
-          host_group(
-              std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
-              {.rank = rank, .size = 3, .timeout = seconds(60), .backend = value_named<GroupBackend>(backends[rank])});
+          const auto asked = value_named<GroupBackend>(backends[rank]);
+          const bool for_gpus = asked == GroupBackend::nccl;  // as init() calls it
+          host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
+                     {.rank = rank,
+                      .size = 3,
+                      .timeout = seconds(60),
+                      .backend = for_gpus ? GroupBackend::automatic : asked,
+                      .for_gpus = for_gpus});
         } catch (const Error& error) {
           said[rank] = error.what();
         }
@@ -357,12 +362,19 @@ TEST(HostGroup, ranks_with_different_backends_are_named_at_once) {
   }
 }
 
+TEST(HostGroup, has_no_nccl) {
+  TcpStoreServer server({});
+  const auto store = std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()});
+  EXPECT_EQ(testing::error_of([&] { host_group(store, {.backend = GroupBackend::nccl}); }),
+            "nccl is no backend of a group on the host: init() makes groups of NCCL; or choose auto, gloo, shm or mpi");
+}
+
 TEST(HostGroup, says_what_to_look_at_where_the_ranks_do_not_reach_each_other) {
   TcpStoreServer server({});
   const TcpStore::Options options{.port = server.port()};
   std::thread rank_1([&] {
     TcpStore store(options);
-    meet(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
+    collect_members(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
   });
   testing::expect_parts(testing::error_of([&] {
                           host_group(

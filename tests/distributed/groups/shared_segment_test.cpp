@@ -1,9 +1,8 @@
 // What a rank believes of the memory that another rank gives it.
 #include <tandem/core/base/check.h>
 #include <tandem/core/ops.h>
-#include <tandem/distributed/groups/host/descriptor_exchange.h>
 #include <tandem/distributed/groups/host/host_group.h>
-#include <tandem/distributed/groups/host/shared_counter.h>
+#include <tandem/distributed/groups/host/peer_links.h>
 #include <tandem/distributed/groups/host/shared_messages.h>
 #include <tandem/distributed/groups/host/shared_segment.h>
 #include <tandem/distributed/job/observers.h>
@@ -134,9 +133,9 @@ std::string error_beside(const std::function<void(HostileHeader&)>& change) {
     });
   });
   TcpStore store(options);
-  const auto members = meet(store, 1, 2, {.rank = 1, .backend = "shm"}, seconds(20));
+  const auto members = collect_members(store, 1, 2, {.rank = 1, .backend = "shm"}, seconds(20));
   const SharedSegment own(segment_bytes);
-  auto links = exchange_descriptors(store, 1, members, own.file(), RunningTime::now() + seconds(20));
+  auto links = link_peers(store, 1, members, own.file(), RunningTime::now() + seconds(20));
   const SharedSegment theirs(std::move(links[0].file), sizeof(HostileControl), "rank 0");
   auto& hostile = *reinterpret_cast<HostileControl*>(own.base());
   auto& honest = *reinterpret_cast<HostileControl*>(theirs.base());

@@ -177,7 +177,7 @@ TEST(ConnectStore, MissingRanksAreNamed) {
   const int port = free_port();
   const auto errors = meet({environment_at(port, 0, 4), environment_at(port, 2, 4)}, 500ms,
                            [](const Environment&, Store&) { ADD_FAILURE() << "two ranks are missing"; });
-  expect_parts(errors[0], {"ranks 1, 3 of 4 have not arrived within 0.5 s"});
+  expect_parts(errors[0], {"ranks 1 and 3 of 4 have not arrived within 0.5 s"});
   EXPECT_FALSE(errors[1].empty());
   auto lonely = environment_at(port, 0, 2);
   EXPECT_THROW(connect_store(lonely, 50ms), Error);
@@ -284,12 +284,12 @@ TEST(ConnectStore, AFileThatACrashedJobLeftIsNoHindrance) {
   const auto path = (folder / "file").string();
   {
     FileStore crashed({path, 1s});
-    crashed.set("tandem/run/generations", "1");
+    crashed.set("tandem/run/meetings", "1");
     crashed.set("tandem/run/guests", "0123:1:2 ");
-    crashed.set("tandem/run/attempt/1/claims/0", "1");
-    crashed.set("tandem/run/attempt/1/claims/1", "1");
-    crashed.set("tandem/run/attempt/1/host/1", "host");
-    crashed.set("tandem/run/attempt/1/keys/key", "stale");
+    crashed.set("tandem/run/meeting/1/claims/0", "1");
+    crashed.set("tandem/run/meeting/1/claims/1", "1");
+    crashed.set("tandem/run/meeting/1/host/1", "host");
+    crashed.set("tandem/run/meeting/1/keys/key", "stale");
   }
   std::vector<Environment> ranks = {environment_at(0, 0, 2), environment_at(0, 1, 2)};
   for (auto& rank : ranks) rank.store_path = path;

@@ -55,6 +55,19 @@ TEST(RunTogether, leaves_a_constant_number_of_keys) {
   EXPECT_LE(keys_after(40), keys_after(2) + 3);
 }
 
+// A rank may see the failure after rank 0 has stopped waiting for it. What it writes then goes with the next round.
+TEST(RunTogether, removes_what_a_late_rank_has_written) {
+  testing::run_ranks(2, [&](testing::Group group) {
+    EXPECT_THROW(run_together(*group, [] { throw Error("a full disk"); }), Error);
+    if (group->rank() == 1) group->store()->add("together/1/seen", 1);
+    group->barrier()->wait();
+    run_together(*group, [] {});
+    group->barrier()->wait();
+    EXPECT_FALSE(group->store()->check({"together/1/seen"}));
+    group->barrier()->wait();
+  });
+}
+
 TEST(OncePerHost, one_process_of_each_host_acts_for_all_of_it) {
   testing::run_ranks(4, [](testing::Group group) {
     // Two hosts with two processes each.

@@ -35,8 +35,8 @@ class FlightExplanation : public ::testing::Test {
     for (std::uint64_t s = 1; s <= std::max(done, running); ++s) {
       const Operation operation{
           Operation::Kind::all_reduce, "gradient bucket " + std::to_string(s), {}, {ops::zeros(shape)}};
-      const auto number = recorder.add(group, s, operation, start_ + milliseconds(100 * s));
-      recorder.start(number, start_ + milliseconds(100 * s));
+      const auto number = recorder.start(group, s, operation, start_ + milliseconds(100 * s));
+      recorder.set_running(number, start_ + milliseconds(100 * s));
       if (s <= done) recorder.end(number, false, start_ + milliseconds(100 * s + 50));
     }
   }
@@ -107,7 +107,7 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   record(2, 4, 5, "an older one");
   record(0, 4, 5);
   record(1, 3, 0);
-  expect({"rank 1 (", "is behind", "the file of rank 2 is from another attempt"});
+  expect({"rank 1 (", "is behind", "the file of rank 2 is from another generation"});
   record(2, 4, 5);
   damage(2, 0, "?");
   expect({"rank 1 (", "is behind", "rank-2 is not a flight record", "there is no file for rank 2"});

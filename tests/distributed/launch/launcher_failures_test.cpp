@@ -34,8 +34,9 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
 
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
   EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
-  expect_parts(err(), {"rank 0 failed first: exit code 7",
-                       "\n  ranks 1-2 ended (exit code 0) while others still worked: did the loop end early there?"});
+  expect_parts(err(),
+               {"rank 0 failed first: exit code 7",
+                "\n  ranks 1 and 2 ended (exit code 0) while others still worked: did the loop end early there?"});
   EXPECT_EQ(run_shell(2, "exit $((RANK * 7))"), 7);
 }
 
@@ -51,7 +52,7 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
                              ";; *) " + later + report("no data") + ";; esac"),
             1);
   expect_parts(err(), {"rank 0 failed first: exit code 1", "    no data\n",
-                       "\n  then ranks 1-3, 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
+                       "\n  then ranks 1-3 and 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
 }
 
 // What a rank has printed need not be in the report once more, unless the print went elsewhere.

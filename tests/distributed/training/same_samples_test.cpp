@@ -6,6 +6,7 @@
 #include <support/ranks.h>
 #include <support/temporary_folder.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -82,7 +83,7 @@ TEST(CheckSameDataSets, equal_ones_are_fine_in_any_size) {
 TEST(CheckSameDataSets, other_sizes_are_an_error_with_ranks_and_sizes) {
   for (const auto& error : errors_with(classes(100), classes(600)))
     testing::expect_parts(error, {"the ranks do not have the same training images: ", "rank 1 on host ", " has 100",
-                                  "ranks 0, 2 on host ", " have 600", "Give all of them the same files"});
+                                  "ranks 0 and 2 on host ", " have 600", "Give all of them the same files"});
   for (const auto& error : errors_with(classes(0), classes(5))) testing::expect_parts(error, {" has 0", " have 5"});
 }
 
@@ -123,6 +124,29 @@ TEST(CheckSameDataSets, random_inputs_are_not_compared) {
   };
   for (const bool uses_generator : {false, true})
     expect(errors_with(std::make_shared<Augmented>(1, uses_generator), std::make_shared<Augmented>(2, uses_generator)));
+}
+
+// The number of samples that a rank looks at depends on their size.
+class RandomlySized : public data::SampleDataset {
+ public:
+  RandomlySized(std::int64_t numbers, std::int64_t first_class) : numbers_(numbers), class_(first_class) {}
+  std::int64_t size() const override { return 100; }
+  data::Sample sample(std::int64_t index) const override {
+    const auto call = ++calls_;
+    return {ops::full({numbers_ + call}, static_cast<double>(call), DType::f32),
+            Array::from(std::vector<std::int64_t>{class_ + index}, {})};
+  }
+
+ private:
+  const std::int64_t numbers_, class_;
+  mutable std::atomic<std::int64_t> calls_ = 0;
+};
+
+TEST(CheckSameDataSets, inputs_of_random_sizes_let_the_first_targets_be_compared) {
+  EXPECT_EQ(errors_with(std::make_shared<RandomlySized>(40000, 1), std::make_shared<RandomlySized>(8000, 1)), none);
+  for (const auto& error :
+       errors_with(std::make_shared<RandomlySized>(40000, 2), std::make_shared<RandomlySized>(8000, 1)))
+    testing::expect_parts(error, {"all have 100, but the targets of rank 1"});
 }
 
 struct Unreadable : Augmented {

@@ -53,9 +53,9 @@ TEST(FlightRecorder, keeps_the_last_operations_with_all_that_is_known) {
   FlightRecorder recorder({.folder = folder.path(), .rank = 3, .world_size = 5, .job = "this job", .capacity = 8});
   const int group = recorder.add_group("gloo", members_of(5));
   for (int i = 1; i <= 20; ++i) {
-    const auto number = recorder.add(group, static_cast<std::uint64_t>(i), bucket(i), steady_clock::now());
+    const auto number = recorder.start(group, static_cast<std::uint64_t>(i), bucket(i), steady_clock::now());
     EXPECT_EQ(number, static_cast<std::uint64_t>(i));
-    recorder.start(number, steady_clock::now());
+    recorder.set_running(number, steady_clock::now());
     if (i < 20) recorder.end(number, i == 19, steady_clock::now());
   }
   recorder.end(1, true, steady_clock::now());  // its place has another entry now
@@ -72,11 +72,11 @@ TEST(FlightRecorder, keeps_the_last_operations_with_all_that_is_known) {
     EXPECT_EQ(entry.number, number);
     EXPECT_EQ(entry.sequence, number);
     EXPECT_EQ(entry.name, "gradient bucket " + std::to_string(number));
-    EXPECT_EQ(entry.state, number == 20 ? State::started : number == 19 ? State::failed : State::done);
+    EXPECT_EQ(entry.state, number == 20 ? State::running : number == 19 ? State::failed : State::done);
     EXPECT_EQ(entry.ndim, 2);
     EXPECT_EQ(entry.shape[0], 2);
     EXPECT_EQ(entry.shape[1], 3);
-    EXPECT_GE(entry.started, entry.queued);
+    EXPECT_GE(entry.running, entry.started);
   }
 }
 
@@ -86,8 +86,8 @@ TEST(FlightRecorder, the_file_outlives_sigkill) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     FlightRecorder recorder({.folder = folder.path(), .is_temporary = true});
-    const auto number = recorder.add(recorder.add_group("shm", members_of(2)), 1, bucket(7), steady_clock::now());
-    recorder.start(number, steady_clock::now());
+    const auto number = recorder.start(recorder.add_group("shm", members_of(2)), 1, bucket(7), steady_clock::now());
+    recorder.set_running(number, steady_clock::now());
     raise(SIGKILL);
   }
   int status = 0;
@@ -96,7 +96,7 @@ TEST(FlightRecorder, the_file_outlives_sigkill) {
   const auto file = read(folder / "rank-0");
   ASSERT_FALSE(file.entries.empty());
   EXPECT_STREQ(file.entries[0].name, "gradient bucket 7");
-  EXPECT_EQ(file.entries[0].state, State::started);
+  EXPECT_EQ(file.entries[0].state, State::running);
   EXPECT_EQ(file.header.has_left, 0u);
 }
 
@@ -132,7 +132,7 @@ TEST(FlightRecorder, equal_groups_have_different_names) {
   EXPECT_STREQ(header.groups[0].name, "shm of ranks 0-2");
   EXPECT_STREQ(header.groups[1].name, "gloo of ranks 0-2");
   EXPECT_STREQ(header.groups[2].name, "2. shm of ranks 0-2");
-  EXPECT_STREQ(header.groups[3].name, "shm of ranks 1,3");
+  EXPECT_STREQ(header.groups[3].name, "shm of ranks 1 and 3");
 }
 
 TEST(FlightRecorder, more_groups_than_it_has_room_for_are_counted) {
@@ -141,7 +141,7 @@ TEST(FlightRecorder, more_groups_than_it_has_room_for_are_counted) {
   for (unsigned i = 0; i < FlightHeader::most_groups; ++i) EXPECT_EQ(recorder.add_group("shm", members_of(2)), int(i));
   const int late = recorder.add_group("shm", members_of(2));
   EXPECT_EQ(late, -1);
-  EXPECT_EQ(recorder.add(late, 1, bucket(1), steady_clock::now()), 0u);
+  EXPECT_EQ(recorder.start(late, 1, bucket(1), steady_clock::now()), 0u);
   EXPECT_EQ(read(folder / "rank-0").header.groups_left_out, 1u);
 }
 
@@ -154,9 +154,9 @@ TEST(FlightRecorder, threads_do_not_mix_their_entries) {
   for (int t = 0; t < threads; ++t) {
     writers.emplace_back([&, t] {
       for (int i = 0; i < each; ++i) {
-        const auto number = recorder.add(group, static_cast<std::uint64_t>(t * each + i + 1), bucket(t * each + i + 1),
-                                         steady_clock::now());
-        recorder.start(number, steady_clock::now());
+        const auto number = recorder.start(group, static_cast<std::uint64_t>(t * each + i + 1),
+                                           bucket(t * each + i + 1), steady_clock::now());
+        recorder.set_running(number, steady_clock::now());
         recorder.end(number, false, steady_clock::now());
       }
     });
@@ -198,9 +198,9 @@ TEST(FlightRecorder, sigusr2_copies_the_file) {
   sigaction(SIGUSR2, nullptr, &before);
   {
     FlightRecorder recorder({.folder = folder.path()});
-    recorder.add(recorder.add_group("shm", members_of(2)), 1, bucket(4), steady_clock::now());
+    recorder.start(recorder.add_group("shm", members_of(2)), 1, bucket(4), steady_clock::now());
     raise(SIGUSR2);
-    recorder.add(0, 2, bucket(5), steady_clock::now());
+    recorder.start(0, 2, bucket(5), steady_clock::now());
     EXPECT_EQ(read(folder / "copy/rank-0").header.count, 1u);
     EXPECT_STREQ(read(folder / "copy/rank-0").entries[0].name, "gradient bucket 4");
     raise(SIGUSR2);
@@ -222,7 +222,7 @@ TEST(FlightRecorder, sigusr2_comes_while_recorders_come_and_go) {
       ranks.emplace_back([&, rank] {
         for (int i = 0; i < 100; ++i) {
           FlightRecorder recorder({.folder = folder.path(), .rank = rank});
-          recorder.add(recorder.add_group("shm", members_of(2)), 1, bucket(rank), steady_clock::now());
+          recorder.start(recorder.add_group("shm", members_of(2)), 1, bucket(rank), steady_clock::now());
           raise(SIGUSR2);
         }
       });
@@ -244,8 +244,8 @@ TEST(FlightRecorder, an_operation_costs_less_than_100_ns) {
     constexpr int each = 1000;
     const auto start = steady_clock::now();
     for (int i = 0; i < each; ++i) {
-      const auto number = recorder.add(group, 1, operation, when);
-      recorder.start(number, when);
+      const auto number = recorder.start(group, 1, operation, when);
+      recorder.set_running(number, when);
       recorder.end(number, false, when);
     }
     best = std::min(best, std::chrono::duration<double, std::nano>(steady_clock::now() - start).count() / each);

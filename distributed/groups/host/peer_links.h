@@ -1,4 +1,4 @@
-// Descriptor exchange: each rank of one host gives an open file to every other.
+// Peer links: a socket between every two ranks of one host, through which each gives the other an open file.
 #pragma once
 
 #include <tandem/distributed/groups/members.h>
@@ -19,7 +19,7 @@ struct PeerLink {
 // `store`. Nothing appears in the file system, but every process on the machine can see the sockets and connect.
 // Processes of other users are turned away at once, and a stranger that sends nothing delays no rank. Error when a rank
 // does not connect before the deadline.
-std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
-                                           Deadline deadline);
+std::vector<PeerLink> link_peers(Store& store, int rank, const Members& members, const FileDescriptor& file,
+                                 Deadline deadline);
 
 }  // namespace tandem::distributed

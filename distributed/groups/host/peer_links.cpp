@@ -1,5 +1,5 @@
 #include <tandem/core/base/check.h>
-#include <tandem/distributed/groups/host/descriptor_exchange.h>
+#include <tandem/distributed/groups/host/peer_links.h>
 #include <tandem/distributed/system/keyed_hash.h>
 #include <tandem/distributed/system/random_text.h>
 
@@ -130,10 +130,10 @@ struct Address {
 
 std::string key(int rank) { return "segment/" + std::to_string(rank); }
 
-// One rank's part in the exchange. Each rank calls those before it, and answers those after it.
-class Exchange {
+// How one rank links itself to the others. Each rank calls those before it, and answers those after it.
+class Linking {
  public:
-  Exchange(Store& store, int rank, const Members& members, const FileDescriptor& file, Deadline deadline)
+  Linking(Store& store, int rank, const Members& members, const FileDescriptor& file, Deadline deadline)
       : store_(store), rank_(rank), members_(members), file_(file), deadline_(deadline), links_(members.size()) {
     socklen_t length = 0;
     const sockaddr_un mine = abstract_address(own_.name, length);
@@ -259,9 +259,9 @@ class Exchange {
 
 }  // namespace
 
-std::vector<PeerLink> exchange_descriptors(Store& store, int rank, const Members& members, const FileDescriptor& file,
-                                           Deadline deadline) {
-  return Exchange(store, rank, members, file, deadline).run();
+std::vector<PeerLink> link_peers(Store& store, int rank, const Members& members, const FileDescriptor& file,
+                                 Deadline deadline) {
+  return Linking(store, rank, members, file, deadline).run();
 }
 
 }  // namespace tandem::distributed

@@ -1,6 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/deadline.h>
-#include <tandem/distributed/groups/host/descriptor_exchange.h>
+#include <tandem/distributed/groups/host/peer_links.h>
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <dirent.h>
@@ -94,8 +94,8 @@ struct Outcome {
   std::string file_of_1;
 };
 
-Outcome exchange_with(const std::function<void(const std::string& name)>& stranger, bool rank_1_comes = true,
-                      milliseconds timeout = seconds(20), int size = 2) {
+Outcome link_with(const std::function<void(const std::string& name)>& stranger, bool rank_1_comes = true,
+                  milliseconds timeout = seconds(20), int size = 2) {
   TcpStoreServer server({});
   const TcpStore::Options options{.port = server.port(), .timeout = timeout};
   const auto before = listening_sockets();
@@ -105,7 +105,7 @@ Outcome exchange_with(const std::function<void(const std::string& name)>& strang
     try {
       TcpStore store(options);
       const auto file = file_named("of rank 0");
-      const auto links = exchange_descriptors(store, 0, members_of(size), file, RunningTime::now() + timeout);
+      const auto links = link_peers(store, 0, members_of(size), file, RunningTime::now() + timeout);
       outcome.file_of_1 = target_of(links[1].file);
     } catch (...) {
       outcome.error = std::current_exception();
@@ -117,7 +117,7 @@ Outcome exchange_with(const std::function<void(const std::string& name)>& strang
     try {
       TcpStore store(options);
       const auto file = file_named("of rank 1");
-      const auto links = exchange_descriptors(store, 1, members_of(2), file, RunningTime::now() + timeout);
+      const auto links = link_peers(store, 1, members_of(2), file, RunningTime::now() + timeout);
       EXPECT_NE(target_of(links[0].file).find("of rank 0"), std::string::npos);
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
@@ -136,9 +136,9 @@ std::string text_of(const std::exception_ptr& error) {
   return "";
 }
 
-TEST(DescriptorExchange, StrangersWhoSayNothingDelayNobody) {
+TEST(PeerLinks, StrangersWhoSayNothingDelayNobody) {
   std::vector<FileDescriptor> strangers;
-  const auto outcome = exchange_with([&](const std::string& name) {
+  const auto outcome = link_with([&](const std::string& name) {
     for (int i = 0; i < 5; ++i) {
       strangers.push_back(connect_as_stranger(name));
       EXPECT_TRUE(strangers.back().is_open());
@@ -150,8 +150,8 @@ TEST(DescriptorExchange, StrangersWhoSayNothingDelayNobody) {
   EXPECT_LT(outcome.time, seconds(10));
 }
 
-TEST(DescriptorExchange, StrangersWhoCallWithoutPauseDoNotMoveTheDeadline) {
-  const auto outcome = exchange_with(
+TEST(PeerLinks, StrangersWhoCallWithoutPauseDoNotMoveTheDeadline) {
+  const auto outcome = link_with(
       [&](const std::string& name) {
         const auto until = steady_clock::now() + seconds(4);
         while (steady_clock::now() < until && connect_as_stranger(name).is_open()) {
@@ -162,10 +162,10 @@ TEST(DescriptorExchange, StrangersWhoCallWithoutPauseDoNotMoveTheDeadline) {
   EXPECT_LT(outcome.time, seconds(3));
 }
 
-TEST(DescriptorExchange, OtherUsersAreTurnedAwayAtOnce) {
+TEST(PeerLinks, OtherUsersAreTurnedAwayAtOnce) {
   if (geteuid() != 0) GTEST_SKIP() << "NOT RUN: needs root, to become another user";
   bool turned_away = false;
-  const auto outcome = exchange_with([&](const std::string& name) {
+  const auto outcome = link_with([&](const std::string& name) {
     // The system call changes this thread alone; glibc's function would change the whole process.
     std::thread([&] {
       ASSERT_EQ(syscall(SYS_setresuid, -1, 65534, -1), 0);
@@ -179,11 +179,11 @@ TEST(DescriptorExchange, OtherUsersAreTurnedAwayAtOnce) {
   EXPECT_LT(outcome.time, seconds(10));
 }
 
-TEST(DescriptorExchange, FilesThatNobodyWantsAreClosed) {
+TEST(PeerLinks, FilesThatNobodyWantsAreClosed) {
   const auto unwanted = file_named("unwanted");
   const int before = open_files("unwanted");
   FileDescriptor stranger;
-  exchange_with([&](const std::string& name) {
+  link_with([&](const std::string& name) {
     stranger = connect_as_stranger(name);
     char bytes[36] = {};  // as long as a greeting
     iovec data{bytes, sizeof bytes};
@@ -204,8 +204,8 @@ TEST(DescriptorExchange, FilesThatNobodyWantsAreClosed) {
   EXPECT_EQ(open_files("unwanted"), before);
 }
 
-TEST(DescriptorExchange, NamesTheRanksThatDoNotCome) {
-  const auto outcome = exchange_with([](const std::string&) {}, false, seconds(1), 3);
+TEST(PeerLinks, NamesTheRanksThatDoNotCome) {
+  const auto outcome = link_with([](const std::string&) {}, false, seconds(1), 3);
   const std::string text = text_of(outcome.error);
   EXPECT_NE(text.find("these ranks did not reach rank 0 (here, pid 1000) in time: rank 1 (here, pid 1001), "
                       "rank 2 (here, pid 1002)"),
