@@ -62,6 +62,11 @@ std::string with_dashes(std::string argument) {
   return argument;
 }
 
+bool takes_value(const CLI::App& app, const std::string& name) {
+  const auto* option = app.get_option_no_throw(name);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
 }  // namespace
 
 std::chrono::duration<double> parse_duration(const std::string& name, const std::string& text) {
@@ -155,7 +160,15 @@ void OptionParser::flag(const std::string& group, const std::string& name, bool&
 
 std::string OptionParser::parse(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
-  for (int i = argc - 1; i > 0; --i) arguments.push_back(with_dashes(argv[i]));
+  for (int i = argc - 1; i > 0; --i) {
+    auto argument = with_dashes(argv[i]);
+    // CLI11 would use the next argument as the value of "--name=", which a script passes if a variable is unset.
+    if (argument.ends_with('=') && takes_value(*app_, argument.substr(0, argument.size() - 1))) {
+      arguments.emplace_back();
+      argument.pop_back();
+    }
+    arguments.push_back(std::move(argument));
+  }
   try {
     app_->parse(arguments);
   } catch (const CLI::CallForHelp&) {

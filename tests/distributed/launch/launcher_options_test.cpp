@@ -62,6 +62,7 @@ TEST_F(WrongUsageTest, IsNamed) {
       {{"--local-ranks-filter=0,x", "true"}, "--local-ranks-filter x: expected a whole number of at least 0\n"},
       {{"--bind=sockets", "true"}, "--bind"},
       {{"--nproc-per-node"}, "--nproc-per-node"},
+      {{"--nproc-per-node=", "--standalone", "true"}, "--nproc-per-node : expected a number"},
       {{"--standalone"}, "no program"},
       {{}, "no program"},
   });

@@ -260,6 +260,8 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--profile", "p", "--profile-steps", "4:3"}, {"--profile-steps 4:3"}},
       {{"--profile", "p", "--profile-steps", "4:5x"}, {"--profile-steps 4:5x"}},
       {{"--save", "model.bin"}, {"--save model.bin: expected a file name that ends in .safetensors or .pth"}},
+      {{"--save=", "--epochs", "2"}, {"--save: expected a non-empty text"}},
+      {{"--batch-size=", "5"}, {"--batch-size : expected a whole number"}},
       {{"--save", ".safetensors"}, {"--save .safetensors: expected a file name"}},
       {{"--checkpoint", ""}, {"--checkpoint"}},
   };
