@@ -3,7 +3,7 @@
 #include <tandem/core/array/loop_nest.h>
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/reductions.h>
-#include <tandem/core/cuda/warp.cuh>
+#include <tandem/core/cuda/rows.cuh>
 
 #include <limits>
 
@@ -17,18 +17,12 @@ constexpr int threads = 256;
 __device__ std::int64_t first_row() { return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32; }
 __device__ std::int64_t row_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32; }
 
-// The highest number; NaN when one of the numbers is NaN.
+// The highest number; NaN when one of the numbers is NaN, so that a row of NaN is not one that sees nothing.
 template <class C>
 struct Highest {
   C value = -std::numeric_limits<C>::infinity();
   TANDEM_HOST_DEVICE void add(C other) { value = value < other || other != other ? other : value; }
   TANDEM_HOST_DEVICE void merge(const Highest& other) { add(other.value); }
-};
-
-template <class C>
-struct Total {
-  C value = 0;
-  TANDEM_HOST_DEVICE void merge(const Total& other) { value += other.value; }
 };
 
 template <class C>
@@ -65,7 +59,7 @@ __global__ void weights_rows(std::int64_t rows, std::int64_t queries, std::int64
     for (std::int64_t i = lane; i < n; i += 32) highest.add(score(i));
     cuda::merge_warp(highest);
     const bool sees_nothing = highest.value == -std::numeric_limits<C>::infinity();
-    Total<C> sum;
+    cuda::Total<C> sum;
     for (std::int64_t i = lane; i < n && !sees_nothing; i += 32) sum.value += std::exp(score(i) - highest.value);
     cuda::merge_warp(sum);
     for (std::int64_t i = lane; i < keys; i += 32)
@@ -79,7 +73,7 @@ __global__ void weights_grad_rows(std::int64_t rows, std::int64_t keys, const T*
                                   T* grad_scores) {
   for (std::int64_t r = first_row(); r < rows; r += row_step()) {
     const std::int64_t begin = r * keys + threadIdx.x % 32, end = (r + 1) * keys;
-    Total<C> sum;
+    cuda::Total<C> sum;
     for (std::int64_t i = begin; i < end; i += 32) sum.value += static_cast<C>(weights[i]) * static_cast<C>(grad[i]);
     cuda::merge_warp(sum);
     for (std::int64_t i = begin; i < end; i += 32)

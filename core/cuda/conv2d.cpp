@@ -46,9 +46,8 @@ Convolved convolve(Convolution kind, const Array& x, const Array& weight, const 
                                 : kind == Convolution::grad_input ? arrays.x
                                                                   : arrays.weight};
   }
-  detail::fail("conv2d: cuDNN can't convolve ", dtype, ' ', x.shape(), " with ", weight.shape(), ", stride ",
-               window.stride, ", padding ", window.padding, ", dilation ", window.dilation, ", groups ", window.groups,
-               ": ", outcome.problem);
+  detail::fail("conv2d: no algorithm of cuDNN works for ", words_for(kind, std::nullopt, {x, weight, y}, window), ": ",
+               outcome.problem);
 }
 
 // Each pixel, or each filter of a 1 x 1 weight, is a row.
@@ -57,6 +56,7 @@ Array as_rows(const Array& a) { return a.permute({0, 2, 3, 1}).view({a.numel() /
 // A convolution of 1 x 1 is a product of matrices. cuDNN makes it by the same kernels of cuBLAS, but takes the host a
 // quarter of a millisecond for a call: more than the GPU needs for most of them (measured on a machine with an H200).
 // Rows must begin at multiples of 16 bytes. Otherwise cuBLASLt may use a kernel without tensor cores, where cuDNN pads.
+// If cuBLASLt has no algorithm at all, cuDNN convolves after all.
 bool is_product(const Window& w, const Array& x, const Array& weight, const Array& y) {
   const DType dtype = x.dtype();
   const auto has_aligned_rows = [](const Array& a) {
@@ -68,6 +68,11 @@ bool is_product(const Window& w, const Array& x, const Array& weight, const Arra
 }
 
 cuda::ProductMode product_mode(bool adds = false) { return {.tf32 = math_mode().tf32_conv, .adds = adds}; }
+
+// result = left right, or that is added. Returns false, and has done nothing, where cuBLASLt can't do it.
+bool multiplied(const Array& left, const Array& right, const Array& result, bool adds = false) {
+  return cuda::multiply(left, right, nullptr, result, product_mode(adds)) != cuda::Product::none;
+}
 
 void deliver(const Array& written, const Array& result) {
   if (written.raw() != result.raw()) backend(result.device()).copy(written, result);
@@ -84,9 +89,9 @@ void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optiona
   }
   if (weight.dtype() == x.dtype() && is_product(window, x, weight, y)) {
     const Array transposed = as_rows(weight).transpose(0, 1);
-    if (!cuda::multiply(as_rows(x), transposed, bias ? &row : nullptr, as_rows(y), product_mode()))
-      cuda::add_bias(y, row);
-    return;
+    const auto made = cuda::multiply(as_rows(x), transposed, bias ? &row : nullptr, as_rows(y), product_mode());
+    if (made == cuda::Product::without_bias) cuda::add_bias(y, row);
+    if (made != cuda::Product::none) return;
   }
   const Convolved done = convolve(Convolution::forward, x, weight, y, window, bias ? &row : nullptr);
   deliver(done.written, y);
@@ -96,10 +101,9 @@ void CudaBackend::conv2d(const Array& x, const Array& weight, const std::optiona
 void CudaBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, const Window& window,
                                     const Array& grad_x) {
   if (grad_y.numel() == 0) return fill(grad_x, 0);
-  if (weight.dtype() == grad_y.dtype() && is_product(window, grad_x, weight, grad_y)) {
-    cuda::multiply(as_rows(grad_y), as_rows(weight), nullptr, as_rows(grad_x), product_mode());
+  if (weight.dtype() == grad_y.dtype() && is_product(window, grad_x, weight, grad_y) &&
+      multiplied(as_rows(grad_y), as_rows(weight), as_rows(grad_x)))
     return;
-  }
   deliver(convolve(Convolution::grad_input, grad_x, weight, grad_y, window, nullptr).written, grad_x);
 }
 
@@ -110,9 +114,9 @@ bool CudaBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array&
   const DType dtype = grad_x.dtype();
   if (!add || dtype == DType::f64 || grad_y.numel() == 0 || !fits(grad_x, format, dtype)) return false;
   const cuda::ConvolutionArrays arrays{grad_x, fitting(weight, format, dtype), fitting(grad_y, format, dtype)};
-  if (is_product(window, arrays.x, arrays.weight, arrays.y))
-    cuda::multiply(as_rows(arrays.y), as_rows(arrays.weight), nullptr, as_rows(grad_x), product_mode(true));
-  else if (!cuda::convolve(Convolution::grad_input, format, arrays, window, nullptr, true).done) return false;
+  const bool is_made = is_product(window, arrays.x, arrays.weight, arrays.y) &&
+                       multiplied(as_rows(arrays.y), as_rows(arrays.weight), as_rows(grad_x), true);
+  if (!is_made && !cuda::convolve(Convolution::grad_input, format, arrays, window, nullptr, true).done) return false;
   conv2d_grad_weight(x, grad_y, window, grad_weight, grad_bias);
   return true;
 }
@@ -130,9 +134,10 @@ void CudaBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const 
     const bool sums = grad_bias && grad_bias->dtype() == result.dtype() && cuda::alignment_of(grad_bias->raw()) >= 16 &&
                       cuda::multiply_with_row_sums(left, right, result, *grad_bias, product_mode());
     if (sums) return;
-    cuda::multiply(left, right, nullptr, result, product_mode());
-    if (grad_bias) cuda::sum_pixels(grad_y, *grad_bias, std::nullopt);
-    return;
+    if (multiplied(left, right, result)) {
+      if (grad_bias) cuda::sum_pixels(grad_y, *grad_bias, std::nullopt);
+      return;
+    }
   }
   const Array written = convolve(Convolution::grad_weight, x, grad_weight, grad_y, window, nullptr).written;
   if (!grad_bias) return deliver(written, grad_weight);

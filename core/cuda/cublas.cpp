@@ -126,7 +126,8 @@ struct Plan {
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace;
-  Epilogue epilogue;  // none, too, where no algorithm does what was wanted
+  // none, too, where no algorithm does what was wanted. nullopt: no algorithm makes the product at all.
+  std::optional<Epilogue> epilogue;
 };
 
 // The vector of an epilogue, which cuBLAS calls a bias, or the gradient of one.
@@ -173,14 +174,22 @@ std::unique_ptr<Plan> make_plan(cublasLtHandle_t handle, const Array& a, const A
     set_epilogue(CUBLASLT_EPILOGUE_DEFAULT, nullptr);
     plan->epilogue = Epilogue::none;
   }
-  if (!choose_algorithm(handle, preference, *plan))
-    detail::fail("matmul: cuBLASLt ", cublasLtGetVersion(), " has no algorithm for ", dtype, ' ', a.shape(), " x ",
-                 b.shape(), " with strides ", a.strides(), " and ", b.strides());
+  if (!choose_algorithm(handle, preference, *plan)) plan->epilogue = std::nullopt;
   return plan;
+}
+
+// "f32 (3, 70) x (70, 2), strides (70, 1) and (2, 1) -> f32"
+std::string words_for(const Array& a, const Array& b, const Array& y) {
+  std::ostringstream text;
+  text << a.dtype() << ' ' << a.shape() << " x " << b.shape() << ", strides " << a.strides() << " and " << b.strides()
+       << " -> " << y.dtype();
+  return text.str();
 }
 
 void log(const Plan& plan, const Array& a, const Array& b, Epilogue wanted, const Array& y) {
   std::ostringstream text;
+  text << "cuBLASLt " << words_for(a, b, y);
+  if (!plan.epilogue) return log_plan(text.str() + ": no algorithm");
   int algorithm = 0, parts = 0;
   std::size_t written = 0;
   cublasLtMatmulAlgoConfigGetAttribute(&plan.algorithm, CUBLASLT_ALGO_CONFIG_ID, &algorithm, sizeof algorithm,
@@ -188,17 +197,17 @@ void log(const Plan& plan, const Array& a, const Array& b, Epilogue wanted, cons
   cublasLtMatmulAlgoConfigGetAttribute(&plan.algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts,
                                        &written);
   const char* const names[] = {"no epilogue", "bias", "row sums"};
-  text << "cuBLASLt " << a.dtype() << ' ' << a.shape() << " x " << b.shape() << ", strides " << a.strides() << " and "
-       << b.strides() << " -> " << y.dtype() << ", " << names[static_cast<int>(plan.epilogue)];
+  text << ", " << names[static_cast<int>(*plan.epilogue)];
   if (plan.epilogue != wanted) text << " (no algorithm for " << names[static_cast<int>(wanted)] << ')';
   text << ": algorithm " << algorithm << ", " << parts << " parts along K, workspace " << (plan.workspace >> 10)
        << " KiB";
   log_plan(text.str());
 }
 
-// Returns which epilogue was applied. When it is not the wanted one, `only_with_it` keeps the product from being made.
-Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array* vector, const Array& y,
-                  bool only_with_it, const ProductMode& mode) {
+// Returns which epilogue was applied; nullopt when cuBLASLt has no algorithm. When the epilogue is not the wanted one,
+// `only_with_it` keeps the product from being made.
+std::optional<Epilogue> multiply(const Array& a, const Array& b, Epilogue epilogue, const Array* vector, const Array& y,
+                                 bool only_with_it, const ProductMode& mode) {
   auto& library = Library<cublasLtHandle_t, Plan>::of(y.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
@@ -221,7 +230,7 @@ Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array
     if (has_plan_log()) log(*made, a, b, epilogue, y);
     return made;
   });
-  if (only_with_it && plan.epilogue != epilogue) return plan.epilogue;
+  if (!plan.epilogue || (only_with_it && plan.epilogue != epilogue)) return plan.epilogue;
   if (plan.epilogue != Epilogue::none) set_vector(plan.operation, vector->raw());
   Array workspace;
   if (plan.workspace > 0) workspace = Array::empty({static_cast<std::int64_t>(plan.workspace)}, DType::u8, y.device());
@@ -231,18 +240,20 @@ Epilogue multiply(const Array& a, const Array& b, Epilogue epilogue, const Array
   const auto factor = [&](bool is_one) {
     return y.dtype() == DType::f64 ? static_cast<const void*>(&wide[is_one]) : &narrow[is_one];
   };
-  TANDEM_CUBLAS(cublasLtMatmul(library.handle, plan.operation.get(), factor(true), b.raw(), plan.a.get(), a.raw(),
-                               plan.b.get(), factor(mode.adds), y.raw(), plan.d.get(), y.raw(), plan.d.get(),
-                               &plan.algorithm, workspace.defined() ? workspace.raw() : nullptr, plan.workspace,
-                               current_stream()));
+  const cublasStatus_t status =
+      cublasLtMatmul(library.handle, plan.operation.get(), factor(true), b.raw(), plan.a.get(), a.raw(), plan.b.get(),
+                     factor(mode.adds), y.raw(), plan.d.get(), y.raw(), plan.d.get(), &plan.algorithm,
+                     workspace.defined() ? workspace.raw() : nullptr, plan.workspace, current_stream());
+  if (status != CUBLAS_STATUS_SUCCESS) check(status, ("cublasLtMatmul of " + words_for(a, b, y)).c_str());
   return plan.epilogue;
 }
 
 }  // namespace
 
-bool multiply(const Array& a, const Array& b, const Array* bias, const Array& y, const ProductMode& mode) {
+Product multiply(const Array& a, const Array& b, const Array* bias, const Array& y, const ProductMode& mode) {
   const Epilogue wanted = bias ? Epilogue::bias : Epilogue::none;
-  return multiply(a, b, wanted, bias, y, false, mode) == wanted;
+  const auto applied = multiply(a, b, wanted, bias, y, false, mode);
+  return !applied ? Product::none : *applied == wanted ? Product::whole : Product::without_bias;
 }
 
 bool multiply_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums,

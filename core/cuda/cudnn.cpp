@@ -157,9 +157,10 @@ cudnnStatus_t workspace_of(cudnnHandle_t handle, const Plan& p, int number, std:
   return CUDNN_STATUS_BAD_PARAM;
 }
 
-// `heuristics` fills a list of Results, the best first.
+// `heuristics` fills a list of Results, the best first. `words` are those for the convolution.
 template <class Result, class Heuristics>
-void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_bias, Heuristics heuristics) {
+void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_bias, const std::string& words,
+                       Heuristics heuristics) {
   std::array<Result, 16> results{};
   std::vector<Algorithm> rounding;  // taken only where there is no other
   int count = 0;
@@ -168,7 +169,7 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
     plan.problem = words_for(asked);
     return;
   }
-  check(asked, "heuristics for a convolution");
+  check(asked, ("heuristics for " + words).c_str());
   plan.problem =
       math_mode().deterministic ? "the heuristics know no deterministic algorithm" : "the heuristics know no algorithm";
   for (int i = 0; i < count; ++i) {
@@ -209,23 +210,24 @@ std::unique_ptr<Plan> make_plan(cudnnHandle_t handle, Convolution kind, ImageFor
   TANDEM_CUDNN(cudnnSetConvolutionMathType(p.geometry, math_for(dtype)));
   // cudnnConvolutionBiasActivationForward takes no other option. The identity lets NaN pass either way.
   TANDEM_CUDNN(cudnnSetActivationDescriptor(p.activation, CUDNN_ACTIVATION_IDENTITY, CUDNN_NOT_PROPAGATE_NAN, 0));
+  const std::string words = words_for(kind, format, arrays, w);
   switch (kind) {
     case Convolution::forward:
       choose_algorithms<cudnnConvolutionFwdAlgoPerf_t>(
-          handle, p, dtype, with_bias, [&](int most, int* count, auto* results) {
+          handle, p, dtype, with_bias, words, [&](int most, int* count, auto* results) {
             return cudnnGetConvolutionForwardAlgorithm_v7(handle, p.x, p.weight, p.geometry, p.y, most, count, results);
           });
       break;
     case Convolution::grad_input:
       choose_algorithms<cudnnConvolutionBwdDataAlgoPerf_t>(
-          handle, p, dtype, false, [&](int most, int* count, auto* results) {
+          handle, p, dtype, false, words, [&](int most, int* count, auto* results) {
             return cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, p.weight, p.y, p.geometry, p.x, most, count,
                                                                results);
           });
       break;
     case Convolution::grad_weight:
       choose_algorithms<cudnnConvolutionBwdFilterAlgoPerf_t>(
-          handle, p, dtype, false, [&](int most, int* count, auto* results) {
+          handle, p, dtype, false, words, [&](int most, int* count, auto* results) {
             return cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, p.x, p.y, p.geometry, p.weight, most, count,
                                                                  results);
           });
@@ -269,18 +271,6 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
                                             algorithm.workspace, zero, p.weight, weight);
   }
   return CUDNN_STATUS_BAD_PARAM;
-}
-
-// A line for the log: "cuDNN forward bf16 nhwc (8, 64, 120, 120) x (64, 64, 3, 3) -> (8, 64, 120, 120)".
-std::string words_for(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w) {
-  std::ostringstream text;
-  const char* const pass = kind == Convolution::forward      ? "forward"
-                           : kind == Convolution::grad_input ? "grad_input"
-                                                             : "grad_weight";
-  text << "cuDNN " << pass << ' ' << arrays.x.dtype() << (format == ImageFormat::nhwc ? " nhwc " : " nchw ")
-       << arrays.x.shape() << " x " << arrays.weight.shape() << " -> " << arrays.y.shape() << ", stride " << w.stride
-       << ", padding " << w.padding << ", dilation " << w.dilation << ", groups " << w.groups;
-  return text.str();
 }
 
 std::string words_for(const Algorithm& algorithm) {
@@ -368,6 +358,19 @@ PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& ar
 
 }  // namespace
 
+std::string words_for(Convolution kind, std::optional<ImageFormat> format, const ConvolutionArrays& arrays,
+                      const Window& w) {
+  std::ostringstream text;
+  const char* const pass = kind == Convolution::forward      ? "forward"
+                           : kind == Convolution::grad_input ? "grad_input"
+                                                             : "grad_weight";
+  text << pass << ' ' << arrays.x.dtype() << ' ';
+  if (format) text << (*format == ImageFormat::nhwc ? "nhwc " : "nchw ");
+  text << arrays.x.shape() << " x " << arrays.weight.shape() << " -> " << arrays.y.shape() << ", stride " << w.stride
+       << ", padding " << w.padding << ", dilation " << w.dilation << ", groups " << w.groups;
+  return text.str();
+}
+
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
                             const Array* bias, bool adds) {
   auto& library = Library<cudnnHandle_t, Plan>::of(arrays.x.device().index);
@@ -377,21 +380,21 @@ ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const Convolut
   Plan& plan = library.plans.get(key_of(kind, format, arrays, window, bias != nullptr), [&] {
     return make_plan(library.handle, kind, format, arrays, window, bias != nullptr);
   });
+  const auto words = [&] { return words_for(kind, format, arrays, window); };
   if (!plan.is_timed && !math_mode().deterministic && !is_recording_graph()) {
     ConvolutionArrays tried = arrays;
     if (adds) tried.x = empty_in(format, arrays.x.shape(), arrays.x.dtype(), arrays.x.device());
-    time_algorithms(library.handle, plan, tried, bias,
-                    has_plan_log() ? words_for(kind, format, arrays, window) : std::string());
+    time_algorithms(library.handle, plan, tried, bias, has_plan_log() ? "cuDNN " + words() : std::string());
   }
   while (!plan.algorithms.empty()) {
     const Algorithm best = plan.algorithms.front();
     const cudnnStatus_t status = run(library.handle, plan, best, arrays, bias, adds);
     if (status == CUDNN_STATUS_SUCCESS) return {true, best.adds_bias, ""};
-    if (!is_refusal(status)) check(status, "a convolution");
+    if (!is_refusal(status)) check(status, words().c_str());
     plan.problem = words_for(status);
     plan.algorithms.erase(plan.algorithms.begin());
   }
-  if (has_plan_log()) log_plan(words_for(kind, format, arrays, window) + ": no algorithm works: " + plan.problem);
+  if (has_plan_log()) log_plan("cuDNN " + words() + ": no algorithm works: " + plan.problem);
   return {false, false, plan.problem};
 }
 

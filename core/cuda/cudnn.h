@@ -5,6 +5,7 @@
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/layouts.h>
 
+#include <optional>
 #include <string>
 
 namespace tandem::cuda {
@@ -17,6 +18,10 @@ enum class Convolution { forward, grad_input, grad_weight };
 struct ConvolutionArrays {
   Array x, weight, y;
 };
+
+// "forward f32 nhwc (8, 3, 9, 9) x (4, 3, 3, 3) -> (8, 4, 7, 7), stride (1, 1), ...": for messages.
+std::string words_for(Convolution kind, std::optional<ImageFormat> format, const ConvolutionArrays& arrays,
+                      const Window& window);
 
 struct ConvolutionOutcome {
   bool done;            // false: cuDNN has no algorithm for this dtype and format

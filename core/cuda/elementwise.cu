@@ -24,6 +24,7 @@ struct PartEntry {
 };
 using Parts = cuda::Segments<PartEntry, sizeof(std::int64_t) + sizeof(FloatBits)>;
 
+// Copies the parts to their places in y, whose rows have `y_width` numbers.
 __global__ void join(const __grid_constant__ Parts parts, std::int64_t y_width, FloatBits y_bits) {
   const PartEntry& part = parts.of_block(blockIdx.x);
   const std::int64_t first = (blockIdx.x - part.first_block) * cuda::numbers_per_block;

@@ -93,7 +93,7 @@ struct Bands {
   int rows, bands;        // rows of y in a band, bands of an image
   int columns;            // of a row of y, a multiple of k
   int pitch, grad_pitch;  // floats from one row to the next: so that threads of several rows use different banks
-  int pairs, slices;
+  int pairs, slices;      // pairs of one channel of x and two of y; `slices` threads take each of them
   TANDEM_HOST_DEVICE int floats_of_x(int k) const { return ((rows + k - 1) * pitch + 3) / 4 * 4; }
   int floats(int k) const { return floats_of_x(k) + rows * grad_pitch; }
 };
@@ -242,6 +242,8 @@ bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window&
   const auto taps = static_cast<int>(k), for_all = static_cast<int>((multiprocessors + s.images - 1) / s.images);
   Bands by{};
   by.columns = (s.out_width + taps - 1) / taps * taps;
+  // Shared memory has 32 banks. A row of x is an odd number of floats or of packs of 4, and two rows of y lie half of
+  // the banks apart.
   by.pitch = (by.columns + taps - 1) * s.channels | (s.channels % 4 == 0 ? 4 : 1);
   by.grad_pitch = by.columns * s.out_channels / 32 * 32 + 48;
   by.pairs = s.channels * s.out_channels / 2;

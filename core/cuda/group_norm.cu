@@ -12,7 +12,7 @@ namespace {
 
 constexpr int most_threads = 512;  // of a block
 
-// GroupNorm for kernels.
+// GroupNorm (core/formulas/group_norm.h) for kernels: `before` or `after` is 1.
 struct Places {
   std::int64_t samples, before, channels, after, groups, size;  // size is the number of channels in a group
   bool is_centred;

@@ -1,9 +1,9 @@
 // Element-wise loops over arrays of one shape. A thread takes one element or a few neighbours.
 //
-// A kernel is compiled for each function and type, which takes long where they are many. So f32, bf16 and f16 share
-// one: the kernel computes in float, and finds out while it runs how the numbers are stored. Memory is what it waits
-// for. And only functions that are often called with views and broadcast arrays have a kernel for arrays of any
-// strides.
+// A kernel is compiled for each function and each type, which takes long where they are many. So f32, bf16 and f16
+// share one kernel: it computes in float, and an argument says how the numbers are stored. It waits for memory anyway.
+// And only functions that are often called with views and broadcast arrays have a kernel for arrays of any strides. The
+// others get dense copies of such arrays (with_dense).
 #pragma once
 
 #include <tandem/core/array/loop_nest.h>
@@ -20,6 +20,8 @@ namespace tandem::cuda {
 
 inline constexpr int loop_threads = 256;
 
+// n neighbours in memory, which a thread loads or stores at once: up to 16 bytes by one instruction. If their size is
+// no power of two, they are aligned as one number is, and move one by one.
 template <class T, int n>
 struct alignas(!std::has_single_bit(sizeof(T) * n) ? sizeof(T)
                : sizeof(T) * n < 16                ? sizeof(T) * n
@@ -27,7 +29,7 @@ struct alignas(!std::has_single_bit(sizeof(T) * n) ? sizeof(T)
   T values[n];
 };
 
-// How the numbers of an array are stored whose elements are floats to a kernel.
+// How numbers are stored that are floats to a kernel.
 enum class FloatBits { f32, bf16, f16 };
 
 template <class T>
@@ -80,7 +82,8 @@ TANDEM_HOST_DEVICE void store_pack(FloatBits bits, T* to, std::int64_t i, const 
   *reinterpret_cast<Pack<T, n>*>(to + i) = values;
 }
 
-// i / size for i < 2^31, by a multiplication: a division takes longer than what most kernels do with an element.
+// i / size for i < 2^31, by a multiplication (Granlund, Montgomery, "Division by invariant integers using
+// multiplication", 1994). A division takes longer than what most kernels do with an element.
 struct FastDivision {
   std::uint32_t size = 1, factor = 1;
   int shift = 0;
@@ -94,8 +97,9 @@ struct FastDivision {
   }
 };
 
-// A LoopNest as the argument of a kernel. An item is an element or, where `in_packs`, `width` neighbours of each array:
-// the innermost dimension is a whole number of packs, all of which lie as packs must, or it repeats one number.
+// A LoopNest as the argument of a kernel, which goes over its items. An item is one element of each array or, if
+// `in_packs`, a pack of `width` of them along the innermost dimension. That dimension must be a whole number of packs,
+// and each array must have aligned packs there, or repeat one number.
 template <int K>
 struct Walk {
   static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // items, and steps in an array
@@ -222,9 +226,10 @@ __global__ void transform_dense(std::int64_t numel, FloatBits bits, bool in_pack
   }
 }
 
+// Whether a pack of `width` numbers, which is a power of two, may begin at `data`.
 template <class T>
 bool is_aligned(const T* data, int width) {
-  return reinterpret_cast<std::uintptr_t>(data) % (sizeof(T) * static_cast<std::size_t>(width)) == 0;
+  return reinterpret_cast<std::uintptr_t>(data) % std::min(sizeof(T) * static_cast<std::size_t>(width), 16ul) == 0;
 }
 
 // Neighbours that a thread takes: 16 bytes of the widest type. Of floats it takes 8, which are 16 bytes of bf16.
@@ -233,18 +238,12 @@ inline constexpr int width_of = (std::is_same_v<T, float> || ...) && ((sizeof(T)
                                     ? 8
                                     : static_cast<int>(16 / std::max({sizeof(T)...}));
 
-template <int width, class T>
-bool begins_a_pack(const T* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % alignof(Pack<T, width>) == 0;
-}
-
 // out[i] = f(in[i]...) for arrays that are all dense, in one order.
 template <class Out, class F, class... In>
 void transform_neighbours(std::int64_t numel, FloatBits bits, F f, Out* out, const In*... in) {
   constexpr int width = width_of<Out, In...>;
   launch(transform_dense<width, Out, F, In...>, blocks_for((numel + width - 1) / width, loop_threads),
-         dim3(loop_threads), numel, bits, begins_a_pack<width>(out) && (begins_a_pack<width>(in) && ...), f, out,
-         in...);
+         dim3(loop_threads), numel, bits, is_aligned(out, width) && (is_aligned(in, width) && ...), f, out, in...);
 }
 
 // The same for arrays of any strides.
@@ -252,7 +251,7 @@ template <int K, class Out, class F, class... In>
 void transform_nest(const LoopNest<K>& nest, FloatBits bits, F f, Out* out, const In*... in) {
   constexpr int width = width_of<Out, In...>;
   for_each_walk<K>(nest, {}, [&](const LoopNest<K>& part, const std::array<std::int64_t, K>& begin) {
-    const Walk<K> walk(part, begin, {begins_a_pack<width>(in)..., begins_a_pack<width>(out)}, width);
+    const Walk<K> walk(part, begin, {is_aligned(in, width)..., is_aligned(out, width)}, width);
     launch(transform_strided<width, Out, F, In...>, blocks_for(walk.items, loop_threads), dim3(loop_threads), walk,
            bits, f, out, in...);
   });

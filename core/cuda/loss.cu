@@ -68,7 +68,9 @@ struct WriteLoss {
   }
 };
 
-// `each` receives the loss of each row; it is null where losses are reduced.
+// `each` receives the loss of each row; it is null where losses are reduced. `sums` receives the highest logit of each
+// row, and then the logarithm of the sum of exp(logit - highest) of each row, for the gradient. It is null where x has
+// log probabilities instead of logits.
 template <class By, class C, class T>
 __global__ void __launch_bounds__(1024)
     cross_entropy_rows(Rows all, Classes<C> classes, const T* x, C* sums, C* each,

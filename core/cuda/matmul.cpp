@@ -23,7 +23,11 @@ void CudaBackend::matmul(const Array& a, const Array& b, const std::optional<Arr
   }
   const Array left = with_matrix_layout(a), right = with_matrix_layout(b);
   const Array row = bias ? cuda::packed(*bias, y.dtype()) : Array();
-  if (!cuda::multiply(left, right, bias ? &row : nullptr, y)) zip(functors::Add{}, y, row.expand(y.shape()), y);
+  const auto made = cuda::multiply(left, right, bias ? &row : nullptr, y);
+  TANDEM_CHECK(made != cuda::Product::none, "matmul: cuBLASLt has no algorithm for ", left.dtype(), ' ', left.shape(),
+               " x ", right.shape(), " with strides ", left.strides(), " and ", right.strides(), " that gives ",
+               y.dtype(), "; compute in another dtype, or install another version of cuBLAS");
+  if (made == cuda::Product::without_bias) zip(functors::Add{}, y, row.expand(y.shape()), y);
 }
 
 bool CudaBackend::matmul_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) {

@@ -20,6 +20,7 @@ struct Rows {
   dim3 blocks() const { return blocks(is_for_warps()); }
 };
 
+// NaN is not the highest number, but the sum of exponentials is then NaN, and so is what is computed from it.
 template <class C>
 struct Highest {
   C value = -std::numeric_limits<C>::infinity();

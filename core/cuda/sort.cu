@@ -14,7 +14,8 @@ constexpr int threads = 256;
 constexpr std::int64_t largest_tile = 1024;
 
 // A block sorts a tile of `size` records by a bitonic sort, and then the tile that lies as many tiles further on as
-// there are blocks. `size` is a power of two, and a row of n has `tiles` tiles, of `all`.
+// there are blocks. `size` is a power of two, and a row of n has `tiles` tiles, of `all`. Places behind the end of a
+// row hold records that come after all others.
 template <class T, class Record>
 __global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, std::int64_t all, int size, bool descending,
                            Record* records) {

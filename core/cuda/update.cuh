@@ -54,7 +54,7 @@ __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segme
   constexpr int states = states_of<Rule>;
   if (is_left_out(while_finite)) return;
   const auto& s = segments.of_block(blockIdx.x);
-  // at() may call pow() in double a few times, so only one thread of the block calls it.
+  // A rule's at() may call pow() in double a few times, so only one thread of the block calls it.
   TANDEM_SHARED(update, 1, decltype(update_of(rule, 0.0f, false)));
   if (threadIdx.x == 0) *update = update_of(stored ? *stored : rule, s.count ? *s.count : 0.0f, s.is_first);
   __syncthreads();

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <random>
 
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/device_graph.h>
 
 #include "libraries.h"
+#include "support/temporary_folder.h"
 #include "work_log.h"
 #endif
 
@@ -53,7 +53,7 @@ void expect_same(const Array& expected, const Array& found, std::int64_t terms) 
     ASSERT_NEAR(e[i], f[i], sum + 3 * precision(dtype) * (std::abs(e[i]) + 4)) << "element " << i;
 }
 
-class CudaLinear : public testing::TestWithParam<DType> {
+class CudaLinear : public ::testing::TestWithParam<DType> {
  protected:
   void TearDown() override {
     set_tf32(before_.tf32_matmul, before_.tf32_conv);
@@ -64,7 +64,7 @@ class CudaLinear : public testing::TestWithParam<DType> {
   const MathMode before_ = math_mode();
 };
 
-INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, ::testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16),
                          [](const auto& info) {
                            std::ostringstream name;
                            name << info.param;
@@ -126,7 +126,7 @@ TEST_P(CudaLinear, MultipliesViews) {
   for (const auto& [m, k, n] : {std::array{5, 7, 3}, {1, 8, 4}, {6, 1, 5}, {4, 9, 1}, {1, 1, 1}})
     for (const Array& a : views(m, k, 1))
       for (const Array& b : views(k, n, 2)) {
-        SCOPED_TRACE(testing::Message() << a.shape() << a.strides() << " x " << b.shape() << b.strides());
+        SCOPED_TRACE(::testing::Message() << a.shape() << a.strides() << " x " << b.shape() << b.strides());
         expect_same(ops::matmul(a, b), ops::matmul(on_gpu(a), on_gpu(b)), k);
       }
 }
@@ -134,13 +134,13 @@ TEST_P(CudaLinear, MultipliesViews) {
 TEST_P(CudaLinear, AddsABiasOfAnyDType) {
   const DType dtype = GetParam();
   const Array a = numbers({5, 7}, dtype), b = numbers({3, 7}, dtype, 2).transpose(0, 1);
+  [[maybe_unused]] const Array longer = numbers({6, 7}, dtype);
   for (const Array& bias : {numbers({3}, dtype, 3), numbers({3}, DType::f32, 4), numbers({4}, dtype, 5).slice(0, 1, 4),
                             numbers({3, 2}, dtype, 6).select(1, 0)}) {
-    const Array expected = ops::matmul(a, b, bias);
-    expect_same(expected, ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
+    expect_same(ops::matmul(a, b, bias), ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
 #ifdef TANDEM_EMULATED_CUDA
-    emulation::libraries().add_bias = false;
-    expect_same(expected, ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
+    emulation::libraries().add_bias = false;  // of another shape, because plans are kept
+    expect_same(ops::matmul(longer, b, bias), ops::matmul(longer.to(cuda), b.to(cuda), bias.to(cuda)), 8);
     emulation::libraries().add_bias = true;
 #endif
   }
@@ -179,8 +179,8 @@ struct ConvolutionCase {
 // Forward and both gradients, with weights and biases in `parameters`.
 void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parameters) {
   const auto& [shape, out, window] = c;
-  SCOPED_TRACE(testing::Message() << shape << ' ' << dtype << ", kernel " << window.kernel << ", parameters "
-                                  << parameters);
+  SCOPED_TRACE(::testing::Message() << shape << ' ' << dtype << ", kernel " << window.kernel << ", parameters "
+                                    << parameters);
   const Array x = numbers(shape, dtype).channels_last();
   const Array weight = numbers({out, shape[1], window.kernel.h, window.kernel.w}, parameters, 2);
   const Array bias = numbers({out}, parameters, 3);
@@ -228,21 +228,22 @@ const ConvolutionCase convolutions[] = {
     {{66, 8, 30, 3}, 4, {.kernel = 5, .padding = 2}},
 };
 
+void expect_same_added_gradient(std::int64_t width, std::int64_t kernel, DType dtype) {
+  const Array x = numbers({2, 8, 7, width}, dtype).channels_last();
+  const Array grad_y = numbers({2, 16, 7, width}, dtype, 3).channels_last();
+  const Array before = numbers(x.shape(), dtype, 4).channels_last();
+  const Window window{.kernel = kernel, .padding = kernel / 2};
+  const Array weight = numbers({16, 8, kernel, kernel}, dtype, 2);
+  const auto grads = [&](Device device) {
+    const auto place = ops::empty_weight_grad(x.to(device), window, 16, true, dtype);
+    return ops::conv2d_grads_into(x.to(device), grad_y.to(device), weight.to(device), window, place.weight, place.bias,
+                                  before.to(device).clone());
+  };
+  for (int i = 0; i < 2; ++i) expect_same(grads(Device{}), grads(cuda), 16 * 9);
+}
+
 TEST_P(CudaLinear, AddsTheGradientOfAnInputToAnother) {
-  const DType dtype = GetParam();
-  const Array x = numbers({2, 8, 7, 5}, dtype).channels_last();
-  const Array grad_y = numbers({2, 16, 7, 5}, dtype, 3).channels_last();
-  const Array before = numbers({2, 8, 7, 5}, dtype, 4).channels_last();
-  for (const std::int64_t kernel : {3, 1}) {
-    const Window window{.kernel = kernel, .padding = kernel / 2};
-    const Array weight = numbers({16, 8, kernel, kernel}, dtype, 2);
-    const auto grads = [&](Device device) {
-      const auto place = ops::empty_weight_grad(x.to(device), window, 16, true, dtype);
-      return ops::conv2d_grads_into(x.to(device), grad_y.to(device), weight.to(device), window, place.weight,
-                                    place.bias, before.to(device).clone());
-    };
-    for (int i = 0; i < 2; ++i) expect_same(grads(Device{}), grads(cuda), 16 * 9);
-  }
+  for (const std::int64_t kernel : {3, 1}) expect_same_added_gradient(5, kernel, GetParam());
 }
 
 TEST_P(CudaLinear, Convolves) {
@@ -333,26 +334,37 @@ TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
   for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), GetParam());
 }
 
+// The shapes occur in no other test, because plans are cached.
+TEST_P(CudaLinear, ConvolvesWhereCublasHasNoProduct) {
+  const LibrariesThatCan can({.multiply = false});
+  expect_same_convolution({{2, 8, 6, 11}, 16, {.kernel = 1}}, GetParam(), GetParam());
+  expect_same_added_gradient(11, 1, GetParam());
+}
+
+TEST_P(CudaLinear, ConvolvesWhereAProductCanNotDoMore) {
+  const LibrariesThatCan can({.add_bias = false, .sum_rows = false});
+  expect_same_convolution({{2, 8, 6, 13}, 16, {.kernel = 1}}, GetParam(), GetParam());
+}
+
+TEST_P(CudaLinear, SaysWhatCublasCantMultiply) {
+  const LibrariesThatCan can({.multiply = false});
+  const Array a = numbers({7, 9}, GetParam()).to(cuda), b = numbers({9, 4}, GetParam()).to(cuda);
+  EXPECT_ERROR(ops::matmul(a, b), "matmul: cuBLASLt has no algorithm for ",
+               "(7, 9) x (9, 4) with strides (9, 1) and (4, 1)", "compute in another dtype");
+}
+
 // Failures of the libraries, and the remedy for each.
 TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   const Array a = numbers({3, 70}, DType::f32).to(cuda), b = numbers({70, 2}, DType::f32).to(cuda);
   const Array x = numbers({1, 3, 6, 5}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
-  const auto message = [](const std::function<void()>& work) -> std::string {
-    try {
-      work();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
   const std::pair<int, const char*> of_cublas[] = {{1, "driver is older than this cuBLAS"},
                                                    {3, "memory is full; use a smaller batch"},
                                                    {8, "too old for this cuBLAS"},
                                                    {13, "run it under compute-sanitizer"},
-                                                   {7, "cublasLtMatmul"}};
+                                                   {7, "cublasLtMatmul of f32 (3, 70) x (70, 2)"}};
   for (const auto& [status, words] : of_cublas) {
     const LibrariesThatCan can({.cublas_failure = status});
-    EXPECT_NE(message([&] { ops::matmul(a, b); }).find(words), std::string::npos) << status;
+    EXPECT_ERROR(ops::matmul(a, b), words);
   }
   const std::pair<int, const char*> of_cudnn[] = {{1001, "driver is older than this cuDNN"},
                                                   {1002, "several versions are mixed"},
@@ -366,19 +378,45 @@ TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
     const LibrariesThatCan can({.cudnn_failure = status});
     // Each uses a different window, because a failed algorithm is forgotten.
     const Window window{.kernel = 3, .padding = ++padding};
-    EXPECT_NE(message([&] { ops::conv2d(x, w, {}, window); }).find(words), std::string::npos) << status;
+    EXPECT_ERROR(ops::conv2d(x, w, {}, window), words);
   }
 }
 
+// Shapes of their own, because plans are kept.
+TEST(CudaLibraries, SayWhatTheyLookedForWhenThatFails) {
+  const LibrariesThatCan can({.cublas_failure = 1, .cudnn_failure = 1001, .fails_early = true});
+  const Array a = numbers({8, 9}, DType::f32).to(cuda), b = numbers({9, 5}, DType::f32).to(cuda);
+  EXPECT_ERROR(ops::matmul(a, b), "cublasLtMatmulAlgoGetHeuristic", "driver is older than this cuBLAS");
+  const Array x = numbers({1, 3, 6, 17}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
+  const Window window{.kernel = 3};
+  EXPECT_ERROR(ops::conv2d(x, w, {}, window),
+               "heuristics for forward f32 nhwc (1, 3, 6, 17) x (2, 3, 3, 3) -> (1, 2, 4, 15)",
+               "driver is older than this cuDNN");
+}
+
+TEST(CudaLibraries, NameTheConvolutionThatFailed) {
+  const LibrariesThatCan can({.cudnn_failure = 5000});
+  set_deterministic(true);  // no algorithm is tried before
+  const Array x = numbers({1, 3, 6, 18}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
+  const Window window{.kernel = 3};
+  EXPECT_ERROR(ops::conv2d(x, w, {}, window), "forward f32 nhwc (1, 3, 6, 18) x (2, 3, 3, 3)",
+               "run it under compute-sanitizer");
+  set_deterministic(false);
+}
+
+// The pass and the shapes, also of a convolution that would be a product.
 TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {
-  const LibrariesThatCan can({.channels_last = false, .row_major = false});
-  const Array x = numbers({2, 3, 7, 6}, GetParam()).to(cuda), weight = numbers({4, 3, 3, 3}, GetParam()).to(cuda);
-  try {
-    ops::conv2d(x, weight, {}, {.kernel = 3});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("(2, 3, 7, 6)"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("not supported"), std::string::npos) << error.what();
+  const LibrariesThatCan can({.multiply = false, .channels_last = false, .row_major = false});
+  const DType dtype = GetParam();
+  for (const std::int64_t kernel : {3, 1}) {
+    // Dilated, because there are kernels of our own for the weight's gradient otherwise.
+    const Window window{.kernel = kernel, .padding = kernel - 1, .dilation = kernel == 1 ? 1 : 2};
+    const Array x = numbers({2, 8, 7, 19}, dtype).channels_last().to(cuda);
+    const Array weight = numbers({8, 8, kernel, kernel}, dtype).channels_last().to(cuda);
+    const char *const problem = "conv2d: no algorithm of cuDNN works for ", *const shapes = "(2, 8, 7, 19) x (8, 8, ";
+    EXPECT_ERROR(ops::conv2d(x, weight, {}, window), problem, "forward", shapes, "not supported");
+    EXPECT_ERROR(ops::conv2d_grad_input(x, weight, window, x.shape()), problem, "grad_input", shapes);
+    EXPECT_ERROR(ops::conv2d_grad_weight(x, x, window, 8, false, dtype), problem, "grad_weight", shapes);
   }
 }
 #endif

@@ -185,7 +185,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *count = 0;
   const auto& can = emulation::libraries();
   const auto epilogue = descriptor->epilogue;
-  if (!are_supported(p) || (epilogue == CUBLASLT_EPILOGUE_BIAS && !can.add_bias) ||
+  if (can.fails_early && can.cublas_failure) return static_cast<cublasStatus_t>(can.cublas_failure);
+  if (!are_supported(p) || !can.multiply || (epilogue == CUBLASLT_EPILOGUE_BIAS && !can.add_bias) ||
       (epilogue == CUBLASLT_EPILOGUE_BGRADB && !can.sum_rows))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const std::size_t needed = p.sums() >= long_sum ? workspace_of_long_sums : 0;  // a sum in parts

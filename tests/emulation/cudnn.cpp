@@ -144,6 +144,8 @@ cudnnStatus_t heuristics(Pass pass, cudnnHandle_t handle, const Problem& p, std:
   emulation::check_plans("cuDNN's heuristics");
   *count = 0;
   if (const auto status = check_problem(pass, handle, p); status != CUDNN_STATUS_SUCCESS) return status;
+  const auto& can = emulation::libraries();
+  if (can.fails_early && can.cudnn_failure) return static_cast<cudnnStatus_t>(can.cudnn_failure);
   const bool has_tensor_cores = p.x->type == CUDNN_DATA_HALF || p.x->type == CUDNN_DATA_BFLOAT16;
   for (const int number : numbers) {
     if (*count == most) break;

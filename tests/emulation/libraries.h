@@ -12,6 +12,7 @@
 namespace emulation {
 
 struct Libraries {
+  bool multiply = true;       // cuBLASLt has an algorithm for a matrix product
   bool add_bias = true;       // matrix products and convolutions can add a bias
   bool sum_rows = true;       // matrix products can sum the rows of their first matrix
   bool channels_last = true;  // cuDNN has an algorithm for channels last
@@ -19,6 +20,7 @@ struct Libraries {
   bool plan_while_recording = false;  // algorithms may be looked for while a graph is recorded
   int cublas_failure = 0;             // what products return instead of being made, a cublasStatus_t
   int cudnn_failure = 0;              // the same of convolutions, a cudnnStatus_t
+  bool fails_early = false;           // those failures come when an algorithm is looked for
 };
 Libraries& libraries();
 
