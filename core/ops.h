@@ -1,5 +1,5 @@
-// Operations on Arrays: checks, output allocation, and the call into the device's Backend. No gradients here; see
-// autograd/ for the differentiable ones.
+// Operations on Arrays: checks, output allocation, and the call to the device's Backend. They compute no gradients;
+// autograd/ has the differentiable operations.
 #pragma once
 
 #include <tandem/core/ops/attention.h>

@@ -13,7 +13,7 @@ Array::Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std
     : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_(offset), dtype_(dtype) {}
 
 void Array::fail_undefined() {
-  detail::fail("an Array here is undefined: it was made without a value, or a result that is not there");
+  detail::fail("this Array is undefined: it was created without a value, or is a result that does not exist");
 }
 
 namespace {
@@ -23,7 +23,7 @@ std::size_t bytes_of(const char* function, const Shape& shape, DType dtype) {
   const auto elements = static_cast<std::size_t>(shape.product());
   constexpr std::size_t most_bytes = std::size_t{1} << 62;
   TANDEM_CHECK(elements <= most_bytes / size_of(dtype), function, ": shape ", shape, " of ", dtype,
-               " is more than any memory holds");
+               " does not fit into any memory");
   return elements * size_of(dtype);
 }
 
@@ -32,8 +32,8 @@ Array empty_strided(const Shape& shape, const Strides& strides, DType dtype, Dev
   return Array(std::make_shared<Storage>(bytes, device), shape, strides, 0, dtype);
 }
 
-// Returns whether `strides` visit `shape` in the same order as the strides `dense`. Dimensions of size 1 are ignored,
-// because their stride is never used.
+// Returns whether `strides` visit `shape` in the same order as the strides `dense`. Ignores dimensions of size 1,
+// because nothing uses their strides.
 bool same_walk(const Shape& shape, const Strides& strides, const Strides& dense) {
   for (int i = 0; i < shape.ndim(); ++i)
     if (shape[i] != 1 && strides[i] != dense[i]) return false;
@@ -56,7 +56,7 @@ Array Array::from_blob(void* data, const Shape& shape, DType dtype, std::functio
   const std::size_t bytes = bytes_of("from_blob", shape, dtype);
   TANDEM_CHECK(bytes == 0 || (data && reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0),
                "from_blob: ", dtype, " needs an address that is a multiple of ", size_of(dtype), ", got ", data);
-  if (!release) release = [] {};  // the memory is not this array's to free
+  if (!release) release = [] {};  // this array does not own the memory
   return {std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), shape, contiguous_strides(shape), 0,
           dtype};
 }
@@ -78,7 +78,7 @@ Array copied(const Array& source, Array memory) {
   return memory;
 }
 
-// Memory in the order of `a`. An array that is both channels last and row-major counts as row-major.
+// Returns memory in the order of `a`. An array that is both channels last and row-major counts as row-major.
 Array empty_like(const Array& a, DType dtype, Device device) {
   return a.is_channels_last() && !a.is_contiguous() ? Array::empty_channels_last(a.shape(), dtype, device)
                                                     : Array::empty(a.shape(), dtype, device);
@@ -105,8 +105,7 @@ Array Array::clone() const { return copied(*this, empty(shape_, dtype_, device()
 
 namespace {
 
-// Copies between two devices, through the host where neither of them is the CPU. Only dense runs of bytes are
-// transferred.
+// Copies between two devices, via the host if neither of them is the CPU. Transfers only dense runs of bytes.
 void copy_across(const Array& from, const Array& to) {
   const bool same_walk = from.dtype() == to.dtype() && ((from.is_contiguous() && to.is_contiguous()) ||
                                                         (from.is_channels_last() && to.is_channels_last()));
@@ -159,14 +158,14 @@ void Array::copy_from(const Array& source) {
 
 void Array::fill(Number number) {
   const double value = number.value;
-  TANDEM_CHECK(can_hold(dtype_, value), "fill: ", value, " is no ", dtype_);
+  TANDEM_CHECK(can_hold(dtype_, value), "fill: ", value, " can't be represented as ", dtype_);
   if (numel() == 0) return;
   device_memory(device()).fill(*this, value);
   storage_->written_by("fill");
 }
 
 void Array::check_one_element() const {
-  TANDEM_CHECK(defined(), "item: this Array is undefined: it was made without a value");
+  TANDEM_CHECK(defined(), "item: this Array is undefined: it was created without a value");
   TANDEM_CHECK(numel() == 1, "item: needs exactly one element, got shape ", shape_);
 }
 

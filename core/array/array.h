@@ -18,33 +18,33 @@
 
 namespace tandem {
 
-// An Array is a shape, strides and an offset (in elements) and a dtype over a shared Storage. A view shares the storage
-// of the array that it views. Images have the shape (N, C, H, W), but their memory order is N, H, W, C ("channels
-// last"). Several threads may read one Array; a caller who writes must keep the others away.
+// An Array combines a shape, strides and offset (in elements) and a dtype with a shared Storage. A view shares the
+// storage of the array that it views. Images have the shape (N, C, H, W), but their memory order is N, H, W, C
+// ("channels last"). Several threads may read the same Array. A caller that writes must exclude other threads.
 class Array {
  public:
-  // The end of a slice that goes to the end of its dimension.
+  // The end of a slice that extends to the end of its dimension.
   static constexpr std::int64_t to_end = std::numeric_limits<std::int64_t>::max();
 
-  Array() = default;  // an undefined array has no storage: only defined() and assignment make sense
+  Array() = default;  // an undefined array has no storage: only defined() and assignment are allowed
   Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std::int64_t offset, DType dtype);
   Array(const Array&) = default;
   Array(Array&&) noexcept = default;
   Array& operator=(const Array&) & = default;
   Array& operator=(Array&&) & noexcept = default;
-  // x.select(0, 1) = y would change the handle that select() returns, and not one number of x.
+  // x.select(0, 1) = y would change only the handle that select() returns, and no number of x.
   template <class T>
   void operator=(const T&) && {
     static_assert(sizeof(T) == 0,
-                  "this assignment would write no number: for x.slice(...) = y write "
+                  "this assignment would change no number of x: for x.slice(...) = y write "
                   "x.slice(...).copy_from(y), and for a single number x.slice(...).fill(value)");
   }
 
-  // Uninitialised memory: row-major, or channels last (for 4 dimensions only).
+  // Return uninitialised memory, row-major or channels last. Channels last requires 4 dimensions.
   static Array empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
   static Array empty_channels_last(const Shape& shape, DType dtype = DType::f32, Device device = {});
   static Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});  // row-major
-  // A new array in host memory with a copy of `values`.
+  // Returns a new array in host memory with a copy of `values`.
   template <class T>
   static Array from(std::span<const T> values, const Shape& shape) {
     TANDEM_CHECK(std::ssize(values) == shape.product(), "from: ", values.size(), " values do not fill shape ", shape);
@@ -56,8 +56,8 @@ class Array {
   static Array from(const std::vector<T>& values, const Shape& shape) {
     return from(std::span<const T>(values), shape);
   }
-  // A vector (n) of the numbers that are written there. Their dtype is that of torch.tensor: i64 for {1, 2, 3} and f32
-  // for {1.0, 2.5}.
+  // Returns a vector (n) of the given numbers. Their dtype is the one that torch.tensor chooses: i64 for {1, 2, 3}, and
+  // f32 for {1.0, 2.5}.
   template <class T, std::size_t n>
   static Array from(const T (&values)[n]) {
     using N = std::conditional_t<std::is_same_v<T, int>, std::int64_t,
@@ -68,8 +68,9 @@ class Array {
   static Array from(const std::vector<T>& values) {
     return from(values, {static_cast<std::int64_t>(values.size())});
   }
-  // The row-major numbers at `data` in host memory, which are not copied: the array reads and writes them there.
-  // `release` runs when no Array has that memory any more; without it, the memory must outlive them all.
+  // Returns an array that reads and writes the row-major numbers at `data` in host memory, without copying them.
+  // `release` runs when no Array refers to that memory any more. Without `release`, the memory must outlive all of
+  // them.
   static Array from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
 
   bool defined() const { return storage_ != nullptr; }
@@ -91,8 +92,8 @@ class Array {
   bool is_contiguous() const;     // row-major without gaps
   bool is_channels_last() const;  // 4 dimensions, memory order N, H, W, C without gaps
 
-  // The address of the first element. data<T>() is for use on the host: it checks that T is the array's dtype and that
-  // the array is on the CPU.
+  // Returns the address of the first element. data<T>() is for use on the host: it throws an Error unless T is the
+  // array's dtype and the array is on the CPU.
   void* raw() const {
     if (!storage_) [[unlikely]]
       fail_undefined();
@@ -100,58 +101,58 @@ class Array {
   }
   template <class T>
   T* data() const {
-    TANDEM_CHECK(dtype_of<T>() == dtype_, "array holds ", dtype_, ", asked for ", dtype_of<T>());
+    TANDEM_CHECK(dtype_of<T>() == dtype_, "the array's dtype is ", dtype_, ", not ", dtype_of<T>());
     TANDEM_CHECK(device().is_cpu(), "array is on ", device(),
-                 ", where this program can't look: copy it with to(Device{})");
+                 ", whose memory the host can't access: copy it with to(Device{})");
     return static_cast<T*>(raw());
   }
 
-  // Views: no number is copied. A negative dimension counts from the end. In view, reshape and unflatten, one size may
-  // be -1: it follows from the others. Names and meanings are PyTorch's.
-  Array view(const Shape& shape) const;     // Error when no view can have the new shape
-  Array reshape(const Shape& shape) const;  // copies when no view can have the new shape
+  // Views: they copy no numbers. A negative dimension counts from the end. In view, reshape and unflatten, one size may
+  // be -1 and is then computed from the others. Names and meanings are PyTorch's.
+  Array view(const Shape& shape) const;     // throws an Error if no view can have the new shape
+  Array reshape(const Shape& shape) const;  // copies if no view can have the new shape
   Array flatten(std::int64_t from_dim = 0, std::int64_t to_dim = -1) const;
   Array unflatten(std::int64_t dim, const Shape& sizes) const;
   Array permute(const Dims& order) const;
   Array transpose(std::int64_t a, std::int64_t b) const;
   Array movedim(std::int64_t from, std::int64_t to) const;
-  // Python's x[begin:end:step] along `dim`. Negative bounds count from the end; bounds outside of the dimension are
-  // moved to its nearest end.
+  // Returns Python's x[begin:end:step] along `dim`. Negative bounds count from the end. Bounds outside the dimension
+  // are clamped to it.
   Array slice(std::int64_t dim, std::int64_t begin, std::int64_t end = to_end, std::int64_t step = 1) const;
   Array narrow(std::int64_t dim, std::int64_t start,
-               std::int64_t length) const;                   // Error when the range leaves the dimension
+               std::int64_t length) const;                   // throws an Error if the range leaves the dimension
   Array select(std::int64_t dim, std::int64_t index) const;  // drops `dim`
-  Array expand(const Shape& shape) const;                    // repeats size-1 dimensions by stride 0; -1 keeps a size
+  Array expand(const Shape& shape) const;                    // repeats size-1 dimensions with stride 0; -1 keeps a size
   Array squeeze() const;                                     // drops all dimensions of size 1
-  Array squeeze(std::int64_t dim) const;                     // drops `dim` where its size is 1
+  Array squeeze(std::int64_t dim) const;                     // drops `dim` if its size is 1
   Array squeeze(const Dims& dims) const;
   Array unsqueeze(std::int64_t dim) const;
   // The elements (i, i + offset) of the dimensions `dim1` and `dim2` become the last dimension.
   Array diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
 
-  // Backwards along `dim`. The strides of this view are negative there, so it is for copies alone.
+  // Returns a view that is reversed along `dim`. Its stride there is negative, so only copies support it.
   Array reversed(int dim) const;
 
-  // Each of these returns a copy, but returns the array itself when it is already as wanted. clone() always copies.
+  // Each of these returns a copy, or the array itself if it already meets the request. clone() always copies.
   Array contiguous() const;
   Array channels_last() const;
   Array to(DType dtype) const;
   Array to(Device device) const;
   Array clone() const;
 
-  // In-place writes. Each of them raises the version of the storage.
+  // In-place writes. Each of them increments the version of the storage.
   void copy_from(const Array& source);  // any strides, dtypes and devices; source broadcasts to this shape
   void fill(Number value);
 
-  // The only element as a number. Error when there is not exactly one, and when it is an integer that no double holds:
-  // item<std::int64_t>() gives that one.
+  // Returns the only element as a number. Throws an Error unless there is exactly one element, or if it is an integer
+  // that a double can't represent exactly. item<std::int64_t>() returns such an integer.
   double item() const;
   template <class T>
   T item() const {
     check_one_element();
     return to_vector<T>()[0];
   }
-  // All elements, row-major, converted to T.
+  // Returns all elements in row-major order, converted to T.
   template <class T>
   std::vector<T> to_vector() const {
     const Array dense = to(Device{}).to(dtype_of<T>()).contiguous();
@@ -172,8 +173,8 @@ class Array {
 
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
-// Error when elements of the target share memory, because it was expanded: writing to the target would write some of
-// them twice.
+// Throws an Error if elements of `target` share memory because it was expanded. Writing to it would write some elements
+// twice.
 void check_writable(const Array& target, const char* operation);
 
 }  // namespace tandem

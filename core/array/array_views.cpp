@@ -8,13 +8,13 @@ namespace tandem {
 
 namespace {
 
-// The strides with which the shape `wanted` shows the same elements, if such strides exist. A group of adjacent old
-// dimensions that is contiguous within itself may be split and joined freely.
+// Returns the strides with which an array of shape `wanted` refers to the same elements, if such strides exist. A group
+// of adjacent old dimensions that is contiguous in itself may be split and merged freely.
 std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, const Shape& wanted) {
   Shape sizes;
   Strides steps;
   for (int i = 0; i < shape.ndim(); ++i) {
-    if (shape[i] == 1) continue;  // the stride of a dimension of size 1 is never used
+    if (shape[i] == 1) continue;  // nothing uses the stride of a dimension of size 1
     sizes.push_back(shape[i]);
     steps.push_back(strides[i]);
   }
@@ -35,7 +35,7 @@ std::optional<Strides> view_strides(const Shape& shape, const Strides& strides, 
   return result;
 }
 
-// `wanted`, with a size of -1 replaced by the size that it stands for. `of` says in errors whose elements these are.
+// Returns `wanted`, with a size of -1 replaced by the computed size. `of` names the elements in errors.
 template <class... Of>
 Shape resolve_shape(const Shape& wanted, std::int64_t elements, const char* operation, const Of&... of) {
   Shape shape = wanted;
@@ -49,7 +49,7 @@ Shape resolve_shape(const Shape& wanted, std::int64_t elements, const char* oper
   }
   if (unknown >= 0) {
     const std::int64_t known = shape.product();
-    TANDEM_CHECK(known > 0, operation, ": ", of..., " to ", wanted, " leaves the size at -1 open");
+    TANDEM_CHECK(known > 0, operation, ": ", of..., " to ", wanted, " does not determine the size at -1");
     shape[unknown] = elements / known;
   }
   TANDEM_CHECK(shape.product() == elements, operation, ": the ", elements, " elements of ", of..., " do not fill ",
@@ -62,7 +62,7 @@ std::optional<Strides> strides_of_view(const Array& array, const Shape& shape) {
   return view_strides(array.shape(), array.strides(), shape);
 }
 
-// The dimensions of `shape` that are not in the set `dropped` (a bit for each).
+// Returns the dimensions in `dims` that are not in the set `dropped` (one bit per dimension).
 Dims without(const Dims& dims, unsigned dropped) {
   Dims kept;
   for (int i = 0; i < dims.ndim(); ++i)
@@ -70,7 +70,7 @@ Dims without(const Dims& dims, unsigned dropped) {
   return kept;
 }
 
-// The array without those dimensions of the set `among` whose size is 1.
+// Returns the array without the dimensions in the set `among` whose size is 1.
 Array without_ones(const Array& array, unsigned among) {
   for (int i = 0; i < array.ndim(); ++i)
     if (array.shape()[i] != 1) among &= ~(1u << i);
@@ -83,8 +83,8 @@ Array without_ones(const Array& array, unsigned among) {
 Array Array::view(const Shape& wanted) const {
   const Shape shape = resolve_shape(wanted, numel(), "view", shape_);
   const auto strides = strides_of_view(*this, shape);
-  TANDEM_CHECK(strides, "view: no view of shape ", shape_, " with strides ", strides_, " shows ", wanted,
-               "; reshape copies where it must");
+  TANDEM_CHECK(strides, "view: an array of shape ", shape_, " with strides ", strides_, " has no view of shape ",
+               wanted, "; use reshape, which copies if necessary");
   return Array(storage_, shape, *strides, offset_, dtype_);
 }
 
@@ -96,8 +96,8 @@ Array Array::reshape(const Shape& wanted) const {
 
 Array Array::flatten(std::int64_t from_dim, std::int64_t to_dim) const {
   if (ndim() == 0) {
-    TANDEM_CHECK(from_dim >= -1 && from_dim <= 0 && to_dim >= -1 && to_dim <= 0, "flatten: dimensions ", from_dim,
-                 " to ", to_dim, " of a scalar");
+    TANDEM_CHECK(from_dim >= -1 && from_dim <= 0 && to_dim >= -1 && to_dim <= 0, "flatten: got dimensions ", from_dim,
+                 " to ", to_dim, ", but a scalar has only dimension 0");
     return reshape({1});
   }
   const int first = normalize_dim(from_dim, ndim()), last = normalize_dim(to_dim, ndim());
@@ -135,7 +135,7 @@ Array Array::permute(const Dims& order) const {
   TANDEM_CHECK(order.ndim() == ndim(), "permute: order ", order, " must name each of the ", ndim(), " dimensions once");
   Shape shape = shape_;
   Strides strides = strides_;
-  mask_of(order, ndim(), "permute");  // throws when a dimension comes twice
+  mask_of(order, ndim(), "permute");  // throws an Error if a dimension occurs twice
   for (int i = 0; i < ndim(); ++i) {
     const int from = normalize_dim(order[i], ndim());
     shape[i] = shape_[from];
@@ -145,7 +145,7 @@ Array Array::permute(const Dims& order) const {
 }
 
 Array Array::transpose(std::int64_t a, std::int64_t b) const {
-  // As in PyTorch, a scalar may be addressed as if it had one dimension.
+  // As in PyTorch, a scalar may be addressed like an array with one dimension.
   const int i = normalize_dim(a, std::max(ndim(), 1)), j = normalize_dim(b, std::max(ndim(), 1));
   if (ndim() == 0) return *this;
   Array result = *this;
@@ -184,13 +184,13 @@ Array Array::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) c
   const int d = normalize_dim(dim, ndim());
   const std::int64_t first = start < 0 ? start + shape_[d] : start;
   TANDEM_CHECK(0 <= first && first <= shape_[d] && 0 <= length && length <= shape_[d] - first, "narrow: ", length,
-               " from ", start, " on are not all in dimension ", d, " of ", shape_);
+               " elements from ", start, " on exceed dimension ", d, " of ", shape_);
   return slice(d, first, first + length);
 }
 
 Array Array::select(std::int64_t dim, std::int64_t index) const {
   const int d = normalize_dim(dim, ndim());
-  TANDEM_CHECK(-shape_[d] <= index && index < shape_[d], "select: index ", index, " is outside of dimension ", d,
+  TANDEM_CHECK(-shape_[d] <= index && index < shape_[d], "select: index ", index, " is out of range for dimension ", d,
                " of ", shape_);
   return Array(storage_, without(shape_, 1u << d), without(strides_, 1u << d),
                offset_ + (index < 0 ? index + shape_[d] : index) * strides_[d], dtype_);
@@ -210,7 +210,7 @@ Array Array::expand(const Shape& wanted) const {
     if (shape_[i - lead] == shape[i]) strides[i] = strides_[i - lead];
     else TANDEM_CHECK(shape_[i - lead] == 1 && shape[i] >= 0, "expand: ", shape_, " does not broadcast to ", wanted);
   }
-  shape.product();  // throws when the number of elements does not fit in 64 bits
+  shape.product();  // throws an Error if the number of elements does not fit in 64 bits
   return Array(storage_, shape, strides, offset_, dtype_);
 }
 
@@ -223,8 +223,8 @@ Array Array::squeeze(const Dims& dims) const {
 }
 
 Array Array::unsqueeze(std::int64_t dim) const {
-  TANDEM_CHECK(-ndim() - 1 <= dim && dim <= ndim(), "unsqueeze: there is no place ", dim, " for a dimension in ",
-               shape_, "; expected ", -ndim() - 1, " to ", ndim());
+  TANDEM_CHECK(-ndim() - 1 <= dim && dim <= ndim(), "unsqueeze: a dimension can't be inserted at ", dim, " in ", shape_,
+               "; expected ", -ndim() - 1, " to ", ndim());
   const int d = normalize_dim(dim, ndim() + 1);
   Shape shape;
   Strides strides;

@@ -1,5 +1,5 @@
-// Element-wise operations on Arrays, for every device: chooses by operation and dtype which function a device's loops
-// call for each element.
+// Element-wise operations on Arrays, for every device. They choose by operation and dtype the function that a device's
+// loops call for each element.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// `Loops` stands for the loops of a device. Loops::transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...),
-// for arrays of any strides. Loops::element_t<T> is the type that f takes and returns for elements of type T.
+// `Loops` stands for a device's loops. Loops::transform<Out, In>(inputs..., out, f) sets out[i] = f(inputs[i]...) for
+// arrays with any strides. Loops::element_t<T> is the type that f accepts and returns for elements of type T.
 namespace elementwise {
 
 template <class Loops>
@@ -32,8 +32,8 @@ void fill(const Array& to, double value) {
   });
 }
 
-// out = Function<F, T>{f}(inputs...) for each element. F is the operation that `op` holds, and T the type for elements
-// of out's dtype, which all arrays have.
+// Computes out = Function<F, T>{f}(inputs...) for each element. F is the operation in `op`. All arrays have the dtype
+// of `out`, and T is the type for its elements.
 template <class Loops, template <class, class> class Function, class Op, class... Inputs>
 void apply(const Op& op, const Array& out, const Inputs&... inputs) {
   std::visit(
@@ -79,7 +79,7 @@ void compare(const CompareOp& op, const Array& x, double number, const Array& y)
 template <class Loops>
 void where(const Array& condition, const Array& a, const Array& b, const Array& y) {
   dispatch_bits(y.dtype(), [&](auto bits) {
-    Loops::template select<decltype(bits)>(condition, a, b, y, Choose{});  // numbers are only moved
+    Loops::template select<decltype(bits)>(condition, a, b, y, Choose{});  // elements are only moved
   });
 }
 

@@ -1,4 +1,4 @@
-// LoopNest: how to walk several arrays of one shape together, whatever their strides.
+// LoopNest: walks several arrays of the same shape together, whatever their strides.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-// The dimensions of K arrays of the same shape. Dimensions are joined where all arrays allow it, and ordered so that
-// the walk goes through the memory of the last array (the output) in order. The innermost dimension comes last. Strides
-// are in elements.
+// The dimensions of K arrays of the same shape. Adjacent dimensions are merged if all arrays allow it. They are ordered
+// so that the walk goes through the memory of the last array (the output) in order. The innermost dimension comes last.
+// Strides are in elements.
 template <int K>
 struct LoopNest {
   int ndim = 0;
@@ -49,13 +49,13 @@ struct LoopNest {
     }
   }
 
-  // True if each array is one dense run of numbers.
+  // Returns whether each array is one dense run of numbers.
   bool is_dense() const {
     return ndim == 1 && (size[0] == 1 || std::ranges::all_of(stride[0], [](auto s) { return s == 1; }));
   }
 
-  // The offset of element `index` of the walk in each array, in elements; or, where `without` of the innermost
-  // dimensions are left out, of element `index` of the others.
+  // Returns the offset of element `index` of the walk in each array, in elements. If `without` is not 0, that many
+  // innermost dimensions are ignored, and `index` counts the elements of the others.
   TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::int64_t index, int without = 0) const {
     std::array<std::int64_t, K> result{};
     for (int d = ndim - 1 - without; d >= 0; --d) {
@@ -67,7 +67,7 @@ struct LoopNest {
   }
 };
 
-// The offset of element `index` of a view, in elements. Elements are counted row by row.
+// Returns the offset of element `index` of a view, in elements. `index` counts in row-major order.
 TANDEM_HOST_DEVICE inline std::int64_t offset_of(std::int64_t index, int ndim, const std::int64_t* shape,
                                                  const std::int64_t* strides) {
   std::int64_t offset = 0;

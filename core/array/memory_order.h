@@ -1,4 +1,4 @@
-// MemoryOrder: the order of dimensions in which a dense array lies in memory, for kernels that want it without gaps.
+// MemoryOrder: the order of a dense array's dimensions in memory, for kernels that require arrays without gaps.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -8,10 +8,10 @@
 
 namespace tandem {
 
-// The order is taken from an array. An array that is dense, but has its dimensions in another order in memory (channels
-// last, or transposed), gives that order, from the largest stride to the smallest. Any other array gives the order of
-// its dimensions. apply() brings arrays into this order and makes them row-major, which needs no copy for a dense array
-// in this order. restore() brings a result back into the order of the array's dimensions.
+// The constructor derives the order from an array. If the array is dense, the order is that of its strides, from the
+// largest to the smallest, for instance for channels last or a transposed array. Otherwise it is the order of its
+// dimensions. apply() permutes an array to this order and makes it row-major. This needs no copy if the array is
+// already dense in this order. restore() permutes a result back to the array's order of dimensions.
 class MemoryOrder {
  public:
   explicit MemoryOrder(const Array& a) : order_(Dims::filled(a.ndim(), 0)) {
@@ -26,31 +26,31 @@ class MemoryOrder {
     is_identity_ = false;
   }
 
-  // Returns `a`, whose dimensions are those of the array that this order was taken from, so that it is row-major in
-  // this order. Copies when `a` lies otherwise in memory.
+  // Returns `a`, permuted to this order and row-major. Its dimensions are those of the array from which this order was
+  // derived. Copies if `a` has another order in memory.
   Array apply(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).contiguous(); }
   Array restore(const Array& a) const { return is_identity_ ? a : a.permute(inverse()); }
   // Returns whether `a`, whose dimensions are those of that array, is dense in this order.
   bool fits(const Array& a) const { return (is_identity_ ? a : a.permute(order_)).is_contiguous(); }
-  // `a` itself where it fits, else a copy that does.
+  // Returns `a` itself if it is dense in this order, otherwise a copy that is.
   Array arranged(const Array& a) const {
     if (fits(a)) return a;
     Array copy = empty(a.shape(), a.dtype(), a.device());
     copy.copy_from(a);
     return copy;
   }
-  // Uninitialised memory of the given shape, dense in this order.
+  // Returns uninitialised memory of the given shape, dense in this order.
   Array empty(const Shape& shape, DType dtype, Device device) const {
     return restore(Array::empty(permuted(shape), dtype, device));
   }
-  // An array of the given shape over the beginning of `storage`, dense in this order.
+  // Returns an array of the given shape, dense in this order, at the beginning of `storage`.
   Array over(std::shared_ptr<Storage> storage, const Shape& shape, DType dtype) const {
     const Shape sizes = permuted(shape);
     return restore(Array(std::move(storage), sizes, contiguous_strides(sizes), 0, dtype));
   }
-  // The position of dimension `dim` in this order.
+  // Returns the position of dimension `dim` in this order.
   int position(int dim) const { return static_cast<int>(inverse()[dim]); }
-  // The order of the dimensions that are left without `dim`.
+  // Returns the order of the remaining dimensions if `dim` is removed.
   MemoryOrder without(int dim) const {
     MemoryOrder rest = *this;
     rest.order_ = {};
@@ -75,7 +75,7 @@ class MemoryOrder {
   bool is_identity_ = true;
 };
 
-// A view of a row-major array as (before, n, after), where n is the size of dimension `dim`.
+// Returns a row-major array as (before, n, after), where n is the size of dimension `dim`.
 inline Array around(const Array& a, int dim) {
   std::int64_t before = 1, after = 1;
   for (int i = 0; i < dim; ++i) before *= a.shape()[i];

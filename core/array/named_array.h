@@ -1,4 +1,4 @@
-// NamedArray: one entry of a state dict or of a file of arrays.
+// NamedArray: an entry of a state dict or of a file of arrays.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -15,13 +15,14 @@ struct NamedArray {
   Array array;
 };
 
-// A copy. The arrays of a state dict are the module's own: they show the weights of every later step, too.
+// Returns a deep copy. The arrays of a state dict share memory with the module, so they change in every later step.
 inline std::vector<NamedArray> clone(std::vector<NamedArray> state) {
   for (NamedArray& entry : state) entry.array = entry.array.clone();
   return state;
 }
 
-// The entries whose names begin with `from`, which becomes `to`: renamed(state, "encoder.", "") are those of a part.
+// Returns the entries whose names begin with `from`, and replaces that prefix by `to`. renamed(state, "encoder.", "")
+// returns the entries of the module "encoder".
 inline std::vector<NamedArray> renamed(const std::vector<NamedArray>& state, std::string_view from,
                                        std::string_view to) {
   std::vector<NamedArray> found;

@@ -1,12 +1,13 @@
-// Whether an operation that writes to one Array may change what it has still to read from another.
+// Tests whether an operation that writes to one Array may change elements of another that it has yet to read.
 #pragma once
 
 #include <tandem/core/array/array.h>
 
 namespace tandem {
 
-// `source` broadcasts to the shape of `target`, which may be written in any order. False where each element is written
-// to its own place: it is read before.
+// Returns whether writing to `target`, in any order, may change elements of `source` before they are read. `source`
+// broadcasts to the shape of `target`. Returns false if both have the same layout: each element is then read just
+// before its own position is written.
 bool overlap(const Array& target, const Array& source);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Packing: arrays side by side in one block of memory, so that one pass, copy or message takes all of them.
+// Packing: arrays one after another in one block of memory, so that a single pass, copy or message handles all of them.
 #pragma once
 
 #include <tandem/core/array/memory_order.h>
@@ -8,25 +8,25 @@
 
 namespace tandem {
 
-// What an array of so many bytes takes of a block, with the gap behind it. Arrays begin at multiples of `alignment`
-// bytes: 64 is the size of a cache line and of the widest vector register, 1 leaves no gaps.
+// Returns the size of an array's part of a block, including the gap after it. Arrays begin at multiples of `alignment`
+// bytes: 64 is the size of a cache line and of the widest vector register, and 1 leaves no gaps.
 constexpr std::size_t packed_bytes(std::size_t bytes, std::size_t alignment = 64) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Gives out the memory of a block, array after array. The block has packed_bytes() for each of them; an Error when it
-// is too small. Each array has a version count of its own, and keeps the block alive.
+// Allocates arrays one after another in a block. The block needs packed_bytes() for each array. If it is too small, an
+// Error is thrown. Each array has its own version count and keeps the block alive.
 class Packing {
  public:
   explicit Packing(std::shared_ptr<Storage> block, std::size_t alignment = 64)
       : block_(std::move(block)), alignment_(alignment) {}
 
-  // The next array, row-major.
+  // Returns the next array, row-major.
   Array next(const Shape& shape, DType dtype) {
     auto part = take(static_cast<std::size_t>(shape.product()) * size_of(dtype));
     return {std::move(part), shape, contiguous_strides(shape), 0, dtype};
   }
-  // The next array, with the shape, dtype and memory order of `like`. It has no gaps inside even if `like` has.
+  // Returns the next array, with the shape, dtype and memory order of `like`. It has no gaps, even if `like` has some.
   Array next_like(const Array& like) { return MemoryOrder(like).over(take(like.bytes()), like.shape(), like.dtype()); }
 
  private:

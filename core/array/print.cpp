@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t most_elements = 1000;
-constexpr std::int64_t edge = 3;  // how many elements a shortened dimension shows at each end
+constexpr std::int64_t edge = 3;  // the number of elements that a shortened dimension shows at each end
 constexpr std::size_t line_width = 100;
 
 class Printer {
@@ -28,7 +28,7 @@ class Printer {
  private:
   bool is_cut(const Array& array) const { return cuts_ && array.dim(0) > 2 * edge; }
 
-  // Collects the values that will be shown, in the order in which they will be.
+  // Collects the values that will be shown, in their order of output.
   void collect(const Array& array) {
     if (array.ndim() <= 1) {
       if (array.ndim() == 1 && is_cut(array)) {
@@ -62,7 +62,7 @@ class Printer {
   void format(DType dtype) {
     for (const auto v : integers_)
       texts_.push_back(dtype == DType::boolean ? (v ? "true" : "false") : std::to_string(v));
-    // All values get the same form, so that the eye can compare them.
+    // All values get the same format, which makes them easy to compare.
     double largest = 0, smallest = INFINITY;
     bool whole = true;
     for (const double v : floats_) {
@@ -88,7 +88,7 @@ class Printer {
     }
     out_ += '[';
     const bool is_row = array.ndim() == 1;
-    // There is one line break between two rows, and two between two matrices.
+    // One line break separates two rows, and two separate two matrices.
     const std::string line =
         std::string(static_cast<std::size_t>(std::max(array.ndim() - 1, 1)), '\n') + std::string(indent + 1, ' ');
     std::size_t used = indent + 1;

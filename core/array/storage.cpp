@@ -12,8 +12,8 @@ Storage::Storage(std::size_t bytes, Device device)
 Storage::Storage(void* data, std::size_t bytes, Device device, std::function<void()> release)
     : data_(data), bytes_(bytes), device_(device), release_(std::move(release)) {}
 
-// A GPU that has failed throws here, and its memory is lost with it. The next use of the GPU throws that Error; a
-// destructor must not throw.
+// If a GPU has failed, release_() or deallocate() throws, and its memory is lost. A destructor must not throw. The next
+// use of the GPU throws the Error.
 Storage::~Storage() {
   try {
     if (release_) release_();

@@ -11,14 +11,14 @@
 
 namespace tandem {
 
-// Owns its bytes, which go back to the device's caching allocator, or keeps alive whatever owns them. It counts
-// in-place writes, so that autograd can tell that a value that it saved has changed. Keeping several threads from
-// writing at once is the caller's task, as with any memory.
+// Owns its bytes, which return to the device's caching allocator, or keeps their owner alive. It counts in-place
+// writes, so autograd can detect that a saved value has changed. As with any memory, callers must prevent several
+// threads from writing at once.
 class Storage : NoCopy {
  public:
   Storage(std::size_t bytes, Device device);
-  // Memory that something else owns. `release` keeps the owner alive; it runs when the last Array of this storage is
-  // gone.
+  // Wraps memory that something else owns. `release` keeps the owner alive. It runs when the last Array of this storage
+  // is gone.
   Storage(void* data, std::size_t bytes, Device device, std::function<void()> release);
   ~Storage();
 
@@ -30,7 +30,7 @@ class Storage : NoCopy {
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // The number of in-place writes so far, and the name of the operation that made the last one.
+  // The number of in-place writes so far, and the name of the operation that made the last of them.
   std::uint64_t version() const { return version_; }
   const char* last_writer() const { return last_writer_; }
   void written_by(const char* operation) {
@@ -38,10 +38,10 @@ class Storage : NoCopy {
     last_writer_ = operation;
   }
 
-  // Gives the memory of `other` to this storage, and that of this one to `other`. All Arrays of either show the other
-  // memory from then on. Both are on one device.
+  // Swaps the memory of this storage and `other`. From then on, all Arrays of one storage refer to the memory of the
+  // other. Both storages are on the same device.
   void swap_memory(Storage& other);
-  // From now on data() is an Error with this text, which lives as long as the program.
+  // From now on, data() throws an Error with this text, which must live as long as the program.
   void revoke(const char* why) { revoked_ = why; }
 
  private:
@@ -56,7 +56,7 @@ class Storage : NoCopy {
   const char* revoked_ = nullptr;
 };
 
-// A part of `parent` with a version count of its own, for one parameter in an optimizer's arena or one gradient in a
+// Returns a part of `parent` with its own version count, for one parameter in an optimizer's arena or one gradient in a
 // bucket.
 std::shared_ptr<Storage> storage_slice(std::shared_ptr<Storage> parent, std::size_t byte_offset, std::size_t bytes);
 

@@ -1,4 +1,4 @@
-// Texts as arrays, for state dicts and files of arrays.
+// Converts text to arrays and back, for state dicts and files of arrays.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,12 +9,12 @@
 
 namespace tandem {
 
-// The bytes of `text`, (size) u8.
+// Returns the bytes of `text` as (size) u8.
 inline Array text_array(const std::string& text) {
   return Array::from(std::vector<std::uint8_t>(text.begin(), text.end()), {static_cast<std::int64_t>(text.size())});
 }
 
-// The text that text_array() was given.
+// Returns the text from which text_array() made `array`.
 inline std::string text_of(const Array& array) {
   TANDEM_CHECK(array.dtype() == DType::u8 && array.ndim() == 1, "a text is a (size) u8 array, got ", array.shape(), ' ',
                array.dtype());

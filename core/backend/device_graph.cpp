@@ -10,7 +10,7 @@ namespace tandem {
 namespace {
 
 GraphRecorder recorder = nullptr;
-thread_local std::uint64_t recordings = 0;  // so far
+thread_local std::uint64_t recordings = 0;  // started so far on this thread
 thread_local std::uint64_t replays = 0;
 constexpr std::size_t memory_bytes = 64 * 1024;
 
@@ -24,8 +24,8 @@ struct GraphRecording final : Recording {
   void before_replay(std::function<void()> work) override { before.push_back(std::move(work)); }
   void* allocate(std::size_t bytes) override {
     const std::size_t rounded = (bytes + 15) / 16 * 16;
-    TANDEM_CHECK(rounded <= memory_bytes - memory_used, "Recording::allocate: a recorded step has no more than ",
-                 memory_bytes, " bytes for the numbers that each replay draws");
+    TANDEM_CHECK(rounded <= memory_bytes - memory_used, "Recording::allocate: a recorded step may allocate at most ",
+                 memory_bytes, " bytes for the values that each replay writes");
     return memory + std::exchange(memory_used, memory_used + rounded);
   }
 
@@ -40,7 +40,7 @@ struct GraphRecording final : Recording {
 DeviceGraph::~DeviceGraph() {
   try {
     if (memory_) backend(device_).allocator().deallocate(memory_, memory_bytes);
-  } catch (const std::exception&) {  // a GPU that has failed: its memory is lost
+  } catch (const std::exception&) {  // a failed GPU: its memory is lost
   }
 }
 
@@ -51,12 +51,12 @@ void DeviceGraph::replay() {
 }
 
 std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work) {
-  TANDEM_CHECK(!device.is_cpu(), "the cpu device records no graphs");
+  TANDEM_CHECK(!device.is_cpu(), "record_graph: the cpu device can't record graphs");
   add_core_annexes();
   TANDEM_CHECK(recorder, device, ": this build has no CUDA back-end (cmake --preset cuda)");
-  TANDEM_CHECK(!is_recording_graph(), "record_graph: this thread is recording a graph already");
+  TANDEM_CHECK(!is_recording_graph(), "record_graph: this thread is already recording a graph");
   GraphRecording recording(device);
-  // The first memory of a recording: nothing that is recorded has used it.
+  // Allocated first, before any recorded work can use this memory.
   auto graph = recorder(device, [&] {
     recording.memory = static_cast<char*>(backend(device).allocator().allocate(memory_bytes));
     work();

@@ -1,5 +1,4 @@
-// DeviceGraph: work that was asked of a device, recorded once and then repeated in one call. The host's part in the
-// work is not repeated.
+// DeviceGraph: work on a device that is recorded once and then repeated by one call. Work on the host is not repeated.
 #pragma once
 
 #include <tandem/core/device/device.h>
@@ -12,15 +11,16 @@
 
 namespace tandem {
 
-// Keeps the memory that the recorded work allocated: results stay where they are, and each replay overwrites them.
-// Arrays from before the recording that the work read or wrote must stay alive and must not move. For one thread.
+// A graph keeps the memory that the recorded work allocated: results stay at their addresses, and each replay
+// overwrites them. Arrays that existed before the recording and that the work read or wrote must stay alive and must
+// not move. Only one thread may use a graph.
 class DeviceGraph {
  public:
   DeviceGraph() = default;
   virtual ~DeviceGraph();
   DeviceGraph(const DeviceGraph&) = delete;
   DeviceGraph& operator=(const DeviceGraph&) = delete;
-  // Starts the recorded work, after everything that this thread asked of the device before.
+  // Starts the recorded work, after all work that this thread started on the device earlier.
   void replay();
 
  private:
@@ -29,19 +29,20 @@ class DeviceGraph {
 
   std::vector<std::function<void()>> before_;
   Device device_{};
-  void* memory_ = nullptr;  // what Recording::allocate hands out
+  void* memory_ = nullptr;  // the memory for Recording::allocate
 };
 
-// Runs `work` so that what it asks of `device` is recorded and not done. What `work` does on the host is done, once.
-// Errors: the device can't record (the CPU); the host waits for the device (item(), to_vector(), synchronize) or copies
-// numbers to it (Array::to); and whatever `work` itself throws. When recording fails, arrays that `work` wrote hold
-// nothing of use. Code that `work` calls reaches the recording by Recording::current().
+// Runs `work` and records its work on `device` instead of executing it. The host's part of `work` runs once, as usual.
+// Throws an Error if the device can't record (the CPU), or if the host waits for the device (item(), to_vector(),
+// synchronize) or copies numbers to it (Array::to). Rethrows exceptions of `work`. If recording fails, the contents of
+// arrays that `work` wrote are undefined. Code that `work` calls finds the recording with Recording::current().
 std::unique_ptr<DeviceGraph> record_graph(Device device, const std::function<void()>& work);
 
-// How many replays this thread has started. What a replay writes does not count as a write (Storage::version).
+// Returns the number of replays that this thread has started. A replay's writes do not count as writes
+// (Storage::version).
 std::uint64_t replays_so_far();
 
-// How record_graph records. A back-end that can record sets it.
+// The function that record_graph calls to record. A back-end that can record sets it.
 using GraphRecorder = std::unique_ptr<DeviceGraph> (*)(Device device, const std::function<void()>& work);
 void set_graph_recorder(GraphRecorder recorder);
 

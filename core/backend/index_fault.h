@@ -1,6 +1,6 @@
-// IndexFault: an index in the data that names nothing, such as a class that cross_entropy does not have, or a row that
-// does not exist. The CPU finds it while it computes; a GPU finds it after the call has returned (core/cuda/faults.h).
-// Both report it in the same words.
+// IndexFault: an invalid index in the data, such as a class that cross_entropy does not have, or a row that does not
+// exist. The CPU detects it while it computes; a GPU detects it after the call has returned (core/cuda/faults.h). Both
+// report it in the same words.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -10,18 +10,18 @@
 namespace tandem {
 
 struct IndexFault {
-  // The kind of thing that the index names.
+  // The kind of thing to which the index refers.
   enum class Kind : std::int64_t {
     element,       // of a dimension
     row,           // of an array
     target_class,  // of a loss; the position is a row of the targets
   };
-  // The operation that was given the index: a literal of the host, which kernels hand on without reading it. Null:
-  // there is no fault.
+  // The operation that received the index. It is a literal on the host; kernels pass on its address without reading it.
+  // Null means that there is no fault.
   const char* operation = nullptr;
   Kind kind = Kind::element;
-  std::int64_t position = 0;  // in the array of indices, counted row by row
-  std::int64_t index = 0;     // the index that stands there
+  std::int64_t position = 0;  // in the array of indices, counted in row-major order
+  std::int64_t index = 0;     // the index at that position
   std::int64_t count = 0;     // valid indices are 0 to count - 1
 };
 
@@ -36,7 +36,7 @@ struct IndexFault {
                fault.count, ": expected 0 to ", fault.count - 1);
 }
 
-// The first position of `index` (n) that is outside of [0, count), or -1.
+// Returns the first position of `index` (n) that is outside [0, count), or -1.
 inline std::int64_t first_outside(const std::int64_t* index, std::int64_t n, std::int64_t count) {
   for (std::int64_t i = 0; i < n; ++i)
     if (index[i] < 0 || index[i] >= count) return i;

@@ -1,5 +1,5 @@
-// How annexes (third_party/annexes.txt) reach the ground floor, which includes none of them: they add entries to lists
-// that the ground floor keeps, such as that of file formats.
+// Lets annexes (third_party/annexes.txt) extend the ground floor, which includes none of them. Each annex adds entries
+// to lists that the ground floor keeps, such as the list of file formats.
 #pragma once
 
 #include <utility>
@@ -7,13 +7,13 @@
 
 namespace tandem {
 
-// Lets every annex of this layer that this build has add its entries, once in this process and in the order of
-// third_party/annexes.txt. CMake writes the source file of this function. Any thread may call it. The other layers have
-// such a function each.
+// Makes every annex of this layer that is part of this build add its entries, once per process and in the order of
+// third_party/annexes.txt. CMake generates the source file of this function. Any thread may call it. Each of the other
+// layers has a function like this.
 void add_core_annexes();
 
-// A list that the annexes of one layer add entries to. Only what `add_annexes` calls uses add(). entries() is complete
-// for any caller, and any thread may call it.
+// A list to which the annexes of one layer add entries. Only functions that `add_annexes` calls may call add(). Any
+// thread may call entries(), which always returns the complete list.
 template <class Entry>
 class AnnexList {
  public:

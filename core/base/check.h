@@ -1,4 +1,4 @@
-// Errors: how every layer reports what it cannot do.
+// Errors: how every layer reports a failure.
 #pragma once
 
 #include <tandem/core/base/scope.h>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// What the library throws. The text says what was found, what was expected and what to do about it. The library
-// never exits or aborts; a program decides what an error means for it.
+// The exception that the library throws. Its text says what was found, what was expected and what to do about it. The
+// library never exits or aborts: the program decides how to handle an Error.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -30,7 +30,8 @@ template <class... Parts>
 }  // namespace tandem
 
 // TANDEM_CHECK(weight.dim(1) == channels, "conv2d: input has ", channels, " channels, weight wants ", weight.dim(1))
-// throws tandem::Error, whose text is the parts put together. The parts are evaluated only when the condition is false.
+// throws a tandem::Error whose text is the concatenation of the parts. They are evaluated only if the condition is
+// false.
 #define TANDEM_CHECK(condition, ...)       \
   do {                                     \
     if (!(condition)) [[unlikely]]         \

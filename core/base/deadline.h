@@ -1,9 +1,10 @@
-// Deadlines that count only the time in which this process ran.
+// Deadlines that count only the time during which this process ran.
 //
-// A process may be stopped for any time: by Ctrl-Z, by a batch system that suspends jobs, in a debugger. When it goes
-// on, nothing that it waited for has had the time to happen, and a deadline by the system's clock would be over. No
-// system call tells how long a process was stopped. So waits come in slices, and a clock that is read before and after
-// each slice counts it as one second at most. A peer that is stopped alone is still late: this process runs meanwhile.
+// A process may be stopped for any length of time: by Ctrl-Z, by a batch system that suspends jobs, or by a debugger.
+// When it resumes, the events that it waited for have had no time to happen, but a deadline of the system clock would
+// have passed. No system call tells how long a process was stopped. Waits are therefore cut into slices, and a clock
+// that is read before and after each slice counts at most one second for it. A deadline still detects a peer that is
+// stopped alone, because this process keeps running.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +15,9 @@
 
 namespace tandem {
 
-// The clock. It stands still if it is not read for more than a second, so a wait with a Deadline must be one of the
-// functions below, or a loop with shorter pauses. It lacks parts of a standard clock on purpose: the standard library's
-// own waits don't compile with its times.
+// The clock. It stands still if nothing reads it for more than a second. A wait with a Deadline must therefore use one
+// of the functions below, or a loop with shorter pauses. The clock deliberately lacks parts of a standard clock: the
+// waits of the standard library don't compile with its time points.
 struct RunningTime {
   using duration = std::chrono::nanoseconds;
   using time_point = std::chrono::time_point<RunningTime, duration>;
@@ -24,10 +25,11 @@ struct RunningTime {
 };
 using Deadline = RunningTime::time_point;  // Deadline::max(): never
 
-// How long the next slice of a wait until `deadline` is: 250 ms, or less if the deadline comes earlier; never negative.
+// Returns the length of the next slice of a wait until `deadline`: 250 ms, or less if the deadline is sooner; never
+// negative.
 RunningTime::duration next_slice(Deadline deadline);
 
-// As the standard library's functions of these names: each returns false if the deadline comes first.
+// Like the standard library's functions of this name. Each returns false if the deadline passes first.
 template <class IsTrue>
 bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Deadline deadline,
                 const IsTrue& is_true) {

@@ -1,4 +1,4 @@
-// DType: the element types an Array can hold, and the switch from a DType to a C++ type.
+// DType: the element type of an Array, and functions that call code with the C++ type of a DType.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -38,17 +38,18 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
   else if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
   else {
-    static_assert(std::is_same_v<T, bool>, "no DType holds this C++ type");
+    static_assert(std::is_same_v<T, bool>, "no DType stands for this C++ type");
     return DType::boolean;
   }
 }
 
-// The dtype in which two operands of an element-wise operation are computed. For two of the same kind it is the wider
-// one. Floating wins over integer. bf16 with f16 gives f32, as PyTorch's promotion of two tensors does.
+// Returns the dtype in which an element-wise operation computes for two operands. If both are floating or both are
+// integers, it is the wider dtype. Floating dtypes take precedence over integers. bf16 with f16 gives f32, as in
+// PyTorch.
 DType promote(DType a, DType b);
 
-// Calls f(T{}) with the C++ type that `dtype` stands for, which must be a floating one. `operation` names the caller in
-// the error.
+// Calls f(T{}) with the C++ type of `dtype`. Throws an Error if the dtype is not floating. `operation` names the caller
+// in the message.
 template <class F>
 decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   switch (dtype) {
@@ -60,7 +61,7 @@ decltype(auto) dispatch_floating(DType dtype, const char* operation, F&& f) {
   }
 }
 
-// As dispatch_floating(), for all dtypes but bool.
+// Like dispatch_floating(), but accepts every dtype except bool.
 template <class F>
 decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
   switch (dtype) {
@@ -72,14 +73,15 @@ decltype(auto) dispatch_number(DType dtype, const char* operation, F&& f) {
   }
 }
 
-// As dispatch_floating(), for every dtype.
+// Like dispatch_floating(), but accepts every dtype.
 template <class F>
 decltype(auto) dispatch(DType dtype, F&& f) {
   if (dtype == DType::boolean) return f(bool{});
   return dispatch_number(dtype, "dispatch", f);
 }
 
-// Calls f(Bits{}) with the unsigned integer of as many bytes as `dtype` has: numbers that are only moved need no more.
+// Calls f(Bits{}) with the unsigned integer that has the size of `dtype`. That is enough for code that only moves
+// elements.
 template <class F>
 decltype(auto) dispatch_bits(DType dtype, F&& f) {
   switch (size_of(dtype)) {
@@ -90,7 +92,7 @@ decltype(auto) dispatch_bits(DType dtype, F&& f) {
   }
 }
 
-// Whether `dtype` can represent `value` once its fraction is cut off.
+// Returns whether `dtype` can represent `value` after its fraction is cut off.
 inline bool can_hold(DType dtype, double value) {
   if (is_floating(dtype) || dtype == DType::boolean) return true;
   const double limit = dtype == DType::i64 ? 0x1p63 : dtype == DType::i32 ? 0x1p31 : 0x1p8;
@@ -98,10 +100,10 @@ inline bool can_hold(DType dtype, double value) {
   return whole < limit && whole >= (dtype == DType::u8 ? 0 : -limit);
 }
 
-// The dtype of the sums and the statistics of floating numbers: f64 for f64, otherwise f32.
+// Returns the dtype of sums and statistics of floating numbers: f64 for f64, otherwise f32.
 constexpr DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-// The type in which arithmetic on T happens: 16-bit floats compute in float.
+// The C++ type of arithmetic on T: 16-bit floats compute in float.
 template <class T>
 using compute_t = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, float, T>;
 

@@ -1,4 +1,4 @@
-// The names of an enum's values, in one place: command lines read them and messages write them.
+// The names of an enum's values, defined once: command lines parse them and messages print them.
 //
 //   enum class Unused { error, zero, skip };
 //   template <>
@@ -20,7 +20,7 @@ struct NamedValue {
   E value;
 };
 
-// Specialised beside an enum. A value with two names is written by the first.
+// Specialised next to an enum. If a value has two names, messages print the first.
 template <class E>
 struct EnumNames;
 
@@ -36,7 +36,7 @@ constexpr const char* name_of(E value) {
   return "?";
 }
 
-// Error, with the names there are, when no value has this name.
+// Returns the value with this name. Throws an Error that lists all names if there is no such value.
 template <NamedEnum E>
 E value_named(std::string_view name) {
   std::string names;

@@ -1,5 +1,5 @@
-// bfloat16 and float16: 16-bit storage types. Arithmetic on them happens in float. A GPU converts with its own
-// instructions, except for NaN: those would lose sign and payload, and all devices give the same bits.
+// bfloat16 and float16: 16-bit storage types. Arithmetic on them uses float. A GPU converts with its own instructions,
+// except for NaN: these instructions would lose its sign and payload, but all devices must produce the same bits.
 #pragma once
 
 #include <bit>
@@ -52,7 +52,7 @@ struct float16 {
     } else if (magnitude >= 0x38800000u) {
       const std::uint32_t rebiased = magnitude - 0x38000000u;
       half = (rebiased + 0x0fffu + ((rebiased >> 13) & 1u)) >> 13;
-    } else {  // subnormal: adding 0.5f lines the fraction bits up and rounds them
+    } else {  // subnormal: adding 0.5f aligns the fraction bits and rounds them
       half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
     }
     bits = static_cast<std::uint16_t>(sign | half);

@@ -47,7 +47,7 @@ std::string with_scope(std::string text) {
     text = scope->name() + (": " + std::move(text));
   const Scope::ModuleName module = innermost_module();
   if (module.path.empty()) return text;
-  // The text of a layer begins with its class, which the module's name has already.
+  // The text of a layer's error begins with its class, which the module's name already contains.
   if (text.starts_with(module.type + ": ")) text.erase(0, module.type.size() + 2);
   return "in " + module.text() + ": " + text;
 }

@@ -1,10 +1,10 @@
-// Scope: what a thread is doing, so that errors and traces can say it.
+// Scope: records what a thread is doing, for errors and traces.
 //
 //   Tensor conv2d(...) {
 //     const Scope scope("conv2d");  // from here to the end of the block
 //
-// Each thread has a stack of scopes. An Error (core/base/check.h) names the operation and the module that it is thrown
-// in. A ScopeObserver, such as the trace of core/profile, sees scopes begin and end.
+// Each thread has a stack of scopes. The text of an Error (core/base/check.h) names the operation and the module in
+// which it was thrown. A ScopeObserver, such as the trace of core/profile, is notified when scopes begin and end.
 #pragma once
 
 #include <tandem/core/base/temporarily.h>
@@ -18,19 +18,20 @@ namespace tandem {
 
 class Scope;
 
-// An observer sees the scopes of all threads begin and end, each in its own thread. The scopes of a thread end in the
-// reverse order of their beginnings.
+// An observer is notified when scopes of any thread begin and end, on the thread of the scope. The scopes of a thread
+// end in the reverse order of their beginnings.
 class ScopeObserver {
  public:
-  // Returns whether notes of this scope are wanted.
+  // Returns whether the observer wants notes about this scope.
   virtual bool began(const Scope& scope) = 0;
   virtual void ended(const Scope& scope) = 0;
-  // A note of a scope that has not ended.
+  // Receives a note about a scope that has not ended.
   virtual void noted(const Scope& scope, const char* key, std::string_view value) = 0;
   virtual void noted(const Scope& scope, const char* key, std::int64_t value) = 0;
 
-  // Sets the observer of all scopes that begin from now on; null removes it. It lives as long as the program, because
-  // it also sees the end of each scope that it saw begin. Any thread may call it.
+  // Sets the observer of all scopes that begin from now on; null removes it. The observer must live as long as the
+  // program, because it is also notified of the end of each scope whose beginning it saw. Any thread may call this
+  // function.
   static void set(ScopeObserver* observer) { current_.store(observer); }
   static ScopeObserver* current() { return current_.load(std::memory_order_acquire); }
 
@@ -41,22 +42,23 @@ class ScopeObserver {
   static constinit std::atomic<ScopeObserver*> current_;
 };
 
-// A scope costs a nanosecond or two while there is no observer. Only the thread that creates it may use it.
+// A scope costs a nanosecond or two if there is no observer. Only the thread that creates a scope may use it.
 class Scope : NoCopy {
  public:
   enum class Kind {
-    operation,  // "conv2d": errors that are thrown inside name it
-    phase,      // "load batch": a part of the program, which errors do not name
-    module,     // the call of a module of a network (nn/module.h): errors name its path
+    operation,  // "conv2d": an Error thrown inside names it
+    phase,      // "load batch": a part of the program, which errors don't name
+    module,     // a call to a module of a network (nn/module.h): errors name its path
   };
-  // The path of a module from the module that was called first, "blocks.2.mlp", and the name of its class.
+  // The path of a module, relative to the module that was called first ("blocks.2.mlp"), and the name of its class.
   struct ModuleName {
     std::string path, type;
-    // "blocks.2.mlp (Linear)". Empty when there is no path.
+    // Returns "blocks.2.mlp (Linear)", or an empty string if there is no path.
     std::string text() const { return path.empty() ? "" : path + " (" + type + ')'; }
   };
 
-  // An operation. Observers see `name` and `suffix` together. Both are literals or come from lasting_name().
+  // Begins an operation. Observers see the concatenation of `name` and `suffix`. Both are literals or results of
+  // lasting_name().
   explicit Scope(const char* name, const char* suffix = "") : Scope(Kind::operation, name, suffix) {}
   Scope(Kind kind, const char* name, const char* suffix = "")
       : outer_(innermost_), name_(name), suffix_(suffix), kind_(kind), observer_(ScopeObserver::current()) {
@@ -72,28 +74,29 @@ class Scope : NoCopy {
   const char* name() const { return name_; }
   const char* suffix() const { return suffix_; }
   const Scope* outer() const { return outer_; }
-  // The path is empty for other kinds, and for a module that was called by itself.
+  // Returns an empty path for other kinds, and for a module that was not called by another module.
   virtual ModuleName module_name() const { return {}; }
-  // This scope, or else the next one outwards, that is the call of a module; null outside of all calls.
+  // Returns the innermost scope of kind `module`, starting from this scope and going outwards, or null.
   const Scope* module() const;
-  // The innermost scope of this thread; null outside of all scopes.
+  // Returns the innermost scope of this thread, or null.
   static Scope* innermost() { return innermost_; }
 
-  // Returns whether an observer wants notes. Only then does collecting them cost time.
+  // Returns whether an observer wants notes. Callers check it before doing work only to collect notes.
   bool takes_notes() const { return takes_notes_; }
   bool has_notes() const { return has_notes_; }
-  // Tells the observer more of this scope: "kernel", "one_channel". Does nothing where none wants notes.
+  // Passes the observer a detail of this scope, such as "kernel", "one_channel". Does nothing if no observer wants
+  // notes.
   template <class Value>
   void note(const char* key, const Value& value) {
     if (!takes_notes_) return;
     observer_->noted(*this, key, value);
     has_notes_ = true;
   }
-  // The scope is the call of a module, which observers show by its path in the network, "layer1.0.conv1". The text
-  // lives as long as the program.
+  // Marks this scope as a call to a module. Observers show `path`, the module's path in the network ("layer1.0.conv1").
+  // The text must live as long as the program.
   void show_as(const char* path) { path_ = path; }
   const char* path() const { return path_; }
-  // The path that show_as() gave the innermost call of a module on this thread; null outside of all.
+  // Returns the path that show_as() set for the innermost module call on this thread, or null.
   static const char* module_path();
 
  private:
@@ -105,19 +108,20 @@ class Scope : NoCopy {
   const char* path_ = nullptr;
   const Kind kind_;
   bool takes_notes_ = false, has_notes_ = false;
-  ScopeObserver* const observer_;  // who saw the beginning
+  ScopeObserver* const observer_;  // the observer that was notified of the beginning
 };
 
-// Returns a copy of `name` that lives as long as the program, for names of scopes that are no literals. Any thread may
-// call it.
+// Returns a copy of `name` that lives as long as the program. Scopes whose names are not literals use it. Any thread
+// may call this function.
 const char* lasting_name(const std::string& name);
 
 namespace detail {
 
-// The name of the module that this thread is calling, "blocks.2.mlp (Linear)". Empty when there is none.
+// Returns the name of the module that this thread is calling: "blocks.2.mlp (Linear)", or an empty
+// string.
 std::string module_text();
 
-// Puts the module and the operation that this thread is in before `text`, unless the text has these names already. Code
+// Prepends this thread's current module and operation to `text`, unless the text already contains these names. Code
 // that many operations share therefore need not know which of them called it.
 std::string with_scope(std::string text);
 

@@ -11,14 +11,14 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims) {
   return out << ')';
 }
 
-void Dims::fail_too_large() const { detail::fail("the sizes ", *this, " multiply to more than 64 bits hold"); }
+void Dims::fail_too_large() const { detail::fail("the product of the sizes ", *this, " does not fit in 64 bits"); }
 
-void Dims::fail_no_entry(int i) const { detail::fail("there is no entry ", i, " in ", *this, ", which has ", ndim_); }
+void Dims::fail_no_entry(int i) const { detail::fail("there is no entry ", i, " in ", *this, ", of length ", ndim_); }
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.ndim(), 1);
-  // When one size is 0, the others may be so large that their product wraps around. That does no harm, because the
-  // strides of an empty array are not used.
+  // If one size is 0, the others may be so large that their product wraps around. That is harmless, because nothing
+  // uses the strides of an empty array.
   for (int i = shape.ndim() - 2; i >= 0; --i) __builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
   return strides;
 }
@@ -52,7 +52,7 @@ unsigned mask_of(const Dims& dims, int ndim, const char* operation) {
   unsigned mask = 0;
   for (const auto dim : dims) {
     const int d = normalize_dim(dim, ndim);
-    TANDEM_CHECK(!(mask >> d & 1u), operation, ": dimension ", d, " comes twice in ", dims);
+    TANDEM_CHECK(!(mask >> d & 1u), operation, ": dimension ", d, " occurs twice in ", dims);
     mask |= 1u << d;
   }
   return mask;

@@ -29,7 +29,7 @@ void ignore_write_signals() {
 }
 
 void prepare_standard_streams() {
-  // open() takes the lowest number that is free.
+  // open() returns the lowest free descriptor.
   for (int fd = 0; fd <= STDERR_FILENO; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   ignore_write_signals();

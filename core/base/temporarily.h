@@ -1,11 +1,11 @@
-// NoCopy and Temporarily: what objects are made of that last for a scope.
+// NoCopy and Temporarily: building blocks for objects that live as long as a scope.
 #pragma once
 
 #include <utility>
 
 namespace tandem {
 
-// The base of classes whose objects can be neither copied nor moved.
+// The base class of objects that can be neither copied nor moved.
 class NoCopy {
  public:
   NoCopy() = default;
@@ -13,7 +13,7 @@ class NoCopy {
   NoCopy& operator=(const NoCopy&) = delete;
 };
 
-// While it lives, `variable` has another value.
+// While a Temporarily lives, `variable` has another value.
 template <class T>
 class Temporarily : NoCopy {
  public:

@@ -13,7 +13,7 @@ const char* thread_name() { return name_of_thread; }
 
 void detail::fail_without_thread(const std::string& what, const std::error_code& reason) {
   fail("cannot start ", what, ": ", reason.message(),
-       "; raise the limit of processes (ulimit -u, or the container's) or of memory");
+       "; raise the process limit (ulimit -u, or the container's) or the memory limit");
 }
 
 }  // namespace tandem

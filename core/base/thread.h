@@ -1,4 +1,4 @@
-// start_thread: a thread, or an error that says what to do. name_thread: what a thread is for.
+// start_thread() starts a thread, or throws an Error that says what to do. name_thread() names the calling thread.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace detail {
 
 }  // namespace detail
 
-// Starts a thread that runs `f`. `what` names the thread in the Error that is thrown when the system allows no more of
-// them: the std::system_error of std::thread says no more than "Resource temporarily unavailable".
+// Starts a thread that runs `f`. Throws an Error that names the thread (`what`) if the system allows no more threads.
+// The std::system_error of std::thread would say only "Resource temporarily unavailable".
 template <class Thread = std::thread, class F>
 Thread start_thread(const std::string& what, F f) {
   try {
@@ -24,10 +24,10 @@ Thread start_thread(const std::string& what, F f) {
   }
 }
 
-// Names the calling thread, "loader" for instance; traces show it by that name. `name` lives as long as the program, as
-// a literal does.
+// Names the calling thread, for instance "loader". Traces show the name. `name` must live as long as the program, like
+// a literal.
 void name_thread(const char* name);
-// The name of the calling thread; "thread" where it was given none.
+// Returns the name of the calling thread, or "thread" if it has none.
 const char* thread_name();
 
 }  // namespace tandem

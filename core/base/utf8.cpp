@@ -5,7 +5,8 @@
 namespace tandem {
 namespace {
 
-// The bytes of the valid sequence that `text` begins with; 0: none. REQUIRES: text is not empty.
+// Returns the length in bytes of the valid sequence that `text` begins with, or 0 if there is none. REQUIRES: text is
+// not empty.
 std::size_t first_sequence(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return 1;
@@ -14,7 +15,7 @@ std::size_t first_sequence(std::string_view text) {
                            : lead >= 0xf0 && lead < 0xf5 ? 4
                                                          : 0;
   if (size > text.size()) return 0;
-  // The second byte of a sequence tells whether it is overlong, a surrogate or too large.
+  // The second byte tells whether a sequence is overlong, a surrogate or too large.
   unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
   unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
   for (std::size_t i = 1; i < size; ++i) {

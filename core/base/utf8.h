@@ -6,13 +6,14 @@
 
 namespace tandem {
 
-// Whether `text` is valid: no sequence in it is cut off, overlong, a surrogate or above U+10FFFF.
+// Returns whether `text` is valid UTF-8: it contains no sequence that is truncated, overlong, a surrogate or above
+// U+10FFFF.
 bool is_utf8(std::string_view text);
 
-// Text for a file whose format wants UTF-8, from bytes that may be anything, such as the name of a file: "caf\xe9" with
-// a backslash. Each byte that belongs to no valid sequence and each control character becomes \x and two hexadecimal
-// digits. So does a backslash before an x. Other text stays as it is. Replacing each \xHH by its byte gives the bytes
-// back, so different bytes give different text.
+// Converts arbitrary bytes, such as the name of a file, to text for a format that requires UTF-8: "caf\xe9" with a
+// backslash. Each byte outside a valid sequence and each control character becomes \x and two hexadecimal digits. So
+// does a backslash before an x. Other text is unchanged. Replacing each \xHH by its byte restores the bytes, so
+// different bytes produce different texts.
 std::string utf8_escaped(std::string_view bytes);
 
 }  // namespace tandem

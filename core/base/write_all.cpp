@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// `write_at(done, size)` is one call of the system for the `size` bytes after the first `done`.
+// `write_at(done, size)` makes one system call, which writes up to `size` bytes after the first `done`.
 template <class Write>
 std::size_t repeat(std::size_t bytes, const Write& write_at) {
   constexpr std::size_t largest = std::size_t{1} << 30;
@@ -16,7 +16,7 @@ std::size_t repeat(std::size_t bytes, const Write& write_at) {
   while (done < bytes) {
     const ssize_t count = write_at(done, std::min(bytes - done, largest));
     if (count < 0 && errno == EINTR) continue;
-    if (count == 0) errno = EIO;  // a call that neither writes nor fails would be repeated forever
+    if (count == 0) errno = EIO;  // otherwise a call that neither writes nor fails would be repeated forever
     if (count <= 0) break;
     done += static_cast<std::size_t>(count);
   }

@@ -1,4 +1,4 @@
-// write_all: all of some bytes into an open file.
+// write_all: writes all bytes of a buffer to an open file.
 #pragma once
 
 #include <sys/types.h>
@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// Writes all `bytes`, however many calls of the system that takes: Linux writes at most 2 GiB at a time, and a signal
-// may cut a write short. At the file's position, or from byte `offset` of the file on. Returns how many bytes are
-// written: less than `bytes` after a failure, which errno names.
+// Writes all `bytes`, with as many system calls as needed: Linux writes at most 2 GiB per call, and a signal may cut a
+// write short. Writes at the file's current position, or at byte `offset` of the file. Returns the number of bytes
+// written. If it is less than `bytes`, errno names the cause.
 std::size_t write_all(int file, const void* data, std::size_t bytes);
 std::size_t write_all(int file, const void* data, std::size_t bytes, off_t offset);
 

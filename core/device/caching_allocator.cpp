@@ -46,7 +46,7 @@ void CachingAllocator::empty_cache() {
 }
 
 void CachingAllocator::note_use() {
-  // Chosen: some hundred steps of a small network, some ten of a large one.
+  // Chosen: hundreds of steps of a small network, or tens of steps of a large one.
   constexpr std::uint64_t period = 50000;
   if (++requests_ % period == 0) peak_before_ = std::exchange(peak_now_, 0);
   peak_now_ = std::max(peak_now_, stats_.bytes_in_use);
@@ -98,7 +98,7 @@ void* CachingAllocator::take_from(std::vector<void*>& free, std::size_t bytes) {
   return from_source(bytes);
 }
 
-// New memory counts as cached until it is handed out.
+// New memory counts as cached until a request gets it.
 void* CachingAllocator::from_source(std::size_t bytes) {
   void* const block = source_.allocate(bytes);
   if (!block) return nullptr;

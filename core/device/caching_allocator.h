@@ -1,5 +1,5 @@
-// CachingAllocator: keeps blocks that are given back for the next request of their size class. After its first step, a
-// training loop therefore asks the system for no more memory.
+// CachingAllocator: keeps freed blocks for later requests of the same size class. A training loop therefore allocates
+// no more system memory after its first step.
 #pragma once
 
 #include <tandem/core/device/memory_stats.h>
@@ -14,29 +14,29 @@
 
 namespace tandem {
 
-// Where memory comes from: the C library, or a GPU's driver.
+// The source of memory: the C library, or a GPU's driver.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  virtual void* allocate(std::size_t bytes) = 0;  // nullptr when there is no memory left
+  virtual void* allocate(std::size_t bytes) = 0;  // returns nullptr if there is no memory left
   virtual void release(void* block, std::size_t bytes) = 0;
-  // A number of blocks has been released.
+  // Called after some blocks have been released.
   virtual void trimmed() {}
-  // From now on the first `used` of the `whole` bytes of a block are handed out, and the others are not.
+  // Called when the first `used` of the `whole` bytes of a block come into use and the rest do not.
   virtual void set_in_use(void* /*block*/, std::size_t /*used*/, std::size_t /*whole*/) {}
-  // For the "out of memory" error: how much memory there is and how much is free.
+  // For the "out of memory" error: says how much memory there is and how much is free.
   virtual std::string situation() const { return ""; }
 };
 
-// Requests are rounded up to size classes, of which each power of two has four: 1, 1.25, 1.5 and 1.75 times the power.
-// From 1 MiB on it has sixteen, because large blocks are what fills a memory. The size of a class is also rounded up to
-// a multiple of the alignment. So at most a quarter of a small request and a sixteenth of a large one is wasted, or at
-// most `alignment` bytes where that is more. A block serves every later request of its class. Cached blocks go
-// back to the source when the source has no memory left, and when they are more than `most_cached` bytes and more than
-// was lately in use at once: first those of the class that was asked for the longest ago. So steps of one shape keep
-// their blocks, and steps of ever new shapes do not fill the memory. A GPU's allocator differs (gpu_allocator.h).
+// Requests are rounded up to size classes. Each power of two has four: 1, 1.25, 1.5 and 1.75 times the power. From 1
+// MiB on it has sixteen, because large blocks take most of the memory. The size of a class is also rounded up to a
+// multiple of the alignment. At most a quarter of a small request and a sixteenth of a large one is therefore wasted,
+// or at most `alignment` bytes if that is more. A block serves later requests of its class. Cached blocks return to the
+// source if the source has no memory left, or if they exceed both `most_cached` bytes and the recent peak of bytes in
+// use. The class that was requested least recently is released first. Steps with constant shapes thus keep their
+// blocks, and steps with ever-changing shapes do not fill the memory. A GPU's allocator differs (gpu_allocator.h).
 //
-// A block may be handed out again at once. On a device whose work runs later, in stream order, all users must therefore
+// A freed block may be reused at once. On a device that runs work later, in stream order, all users must therefore
 // share one stream. Any thread may call any method.
 class CachingAllocator {
  public:
@@ -60,7 +60,7 @@ class CachingAllocator {
     std::size_t index, bytes;
   };
   struct Block {
-    void* data;  // nullptr when there is no memory left
+    void* data;  // nullptr if there is no memory left
     std::size_t bytes;
   };
 
@@ -70,11 +70,11 @@ class CachingAllocator {
   virtual void release_cached();
   SizeClass size_class(std::size_t bytes) const;
   std::size_t aligned(std::size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
-  void* take_from(std::vector<void*>& free, std::size_t bytes);  // a new block where none is free
-  void* from_source(std::size_t bytes);                          // nullptr when there is no memory left
+  void* take_from(std::vector<void*>& free, std::size_t bytes);  // returns a new block if none is free
+  void* from_source(std::size_t bytes);                          // returns nullptr if there is no memory left
   void release(void* block, std::size_t bytes);
 
-  mutable std::mutex mutex_;  // guards what follows, and the calls of source_
+  mutable std::mutex mutex_;  // guards the members below and the calls to source_
   FreeLists free_;
 
  private:
@@ -87,8 +87,10 @@ class CachingAllocator {
   void trim();
   void release_class(std::size_t index);
   std::uint64_t requests_ = 0;
-  std::array<std::uint64_t, std::tuple_size_v<FreeLists>> last_request_{};  // of each class: its number
-  std::uint64_t peak_now_ = 0, peak_before_ = 0;  // of bytes in use, among the requests of this period and the last
+  std::array<std::uint64_t, std::tuple_size_v<FreeLists>> last_request_{};  // of each class: the number of its last
+                                                                            // request
+  std::uint64_t peak_now_ = 0, peak_before_ = 0;  // peaks of bytes in use, in this period of requests and the previous
+                                                  // one
 };
 
 }  // namespace tandem

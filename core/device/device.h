@@ -1,4 +1,4 @@
-// Device: where numbers live.
+// Device: where the numbers of an Array are stored.
 #pragma once
 
 #include <ostream>
@@ -20,15 +20,15 @@ inline std::ostream& operator<<(std::ostream& out, Device device) {
   return device.is_cpu() ? out << "cpu" : out << "cuda:" << device.index;
 }
 
-// "cpu", "cuda" (the first GPU) or "cuda:1". Error for anything else.
+// Parses "cpu", "cuda" (the first GPU) or "cuda:1". Throws an Error for any other text.
 Device parse_device(std::string_view text);
 
-// The number of devices of a kind that this process can use. There are 0 GPUs when this build has no CUDA back-end,
-// when there is no driver, and when CUDA_VISIBLE_DEVICES names none.
+// Returns the number of devices of a kind that this process can use. It is 0 for GPUs if this build has no CUDA
+// back-end, if there is no driver, or if CUDA_VISIBLE_DEVICES is empty.
 int device_count(Device::Kind kind);
 
-// Waits until the device has done all work that this thread asked of it. Error when some of that work failed, because
-// work on a GPU runs later than the call that starts it.
+// Waits until the device has finished all work that this thread started. Throws an Error if some of that work failed,
+// because a GPU runs work later than the call that starts it.
 void synchronize(Device device);
 
 }  // namespace tandem

@@ -12,7 +12,8 @@ CachingAllocator::Block GpuAllocator::take(std::size_t bytes) {
   return {block, block ? split_.size_of(block) : 0};
 }
 
-// A pool takes cached blocks before it asks for new ones: those would lie about for as long as the pool is used.
+// A pool adopts cached blocks before it allocates new ones. Otherwise the cached blocks would lie unused while the pool
+// lives.
 void* GpuAllocator::take_of_size_class(SizeClass wanted) {
   const Pool open = pool_of_this_thread();
   auto* const pool = open ? &pools_[open][wanted.index] : nullptr;
@@ -23,7 +24,7 @@ void* GpuAllocator::take_of_size_class(SizeClass wanted) {
 }
 
 void* GpuAllocator::split_off(std::size_t bytes) {
-  // What a slab has at least, so that several blocks fit into it, and what its size is a multiple of.
+  // `least` is the minimum size of a slab, so that several blocks fit into it. Larger slabs are multiples of `unit`.
   constexpr std::size_t least = std::size_t{20} << 20, unit = std::size_t{2} << 20;
   const Pool open = pool_of_this_thread();
   if (void* const block = split_.take(bytes, open, open)) return block;
@@ -55,7 +56,7 @@ std::size_t GpuAllocator::give_back(void* block, std::size_t bytes) {
 
 GpuAllocator::Pool GpuAllocator::open_pool() {
   const std::lock_guard lock(mutex_);
-  TANDEM_CHECK(!open_, "a memory pool is open already");
+  TANDEM_CHECK(!open_, "a memory pool is already open");
   opener_ = std::this_thread::get_id();
   return open_ = ++last_;
 }
@@ -76,7 +77,7 @@ void GpuAllocator::drop_pool(Pool pool) {
   std::erase_if(owner_, [pool](const auto& entry) { return entry.second == pool; });
 }
 
-// Blocks of pools are not released, because recorded kernels know their addresses.
+// Does not release the blocks of pools, because recorded kernels use their addresses.
 void GpuAllocator::release_cached() {
   CachingAllocator::release_cached();
   for (const auto& [slab, bytes] : split_.take_unused_slabs()) release(slab, bytes);

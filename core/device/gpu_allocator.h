@@ -1,4 +1,5 @@
-// GpuAllocator: the allocator of a GPU, whose memory is small beside its arrays, and whose steps are recorded.
+// GpuAllocator: the allocator of a GPU, whose memory is small compared with its arrays, and whose steps can be
+// recorded.
 #pragma once
 
 #include <tandem/core/device/caching_allocator.h>
@@ -9,13 +10,13 @@
 
 namespace tandem {
 
-// Requests of 1 MiB and more have no size classes: blocks for them are cut from larger ones and joined again
+// Requests of 1 MiB and more have no size classes: their blocks are split from larger blocks and merged again
 // (split_blocks.h).
 //
-// Between open_pool and close_pool, requests of the thread that opened it are served from a pool of their own, into
-// which cached blocks go before new ones: those of the steps that ran before one was recorded. No other code gets the
-// pool's blocks before drop_pool, so a recorded sequence of kernels finds its memory where it was. Only one pool can be
-// open at a time.
+// Between open_pool() and close_pool(), requests of the thread that opened the pool are served from that pool. The pool
+// first adopts cached blocks, which earlier steps freed, and then allocates new ones. No other code gets the pool's
+// blocks before drop_pool(), so a recorded sequence of kernels finds its memory at the same addresses. Only one pool
+// can be open at a time.
 class GpuAllocator final : public CachingAllocator {
  public:
   using CachingAllocator::CachingAllocator;
@@ -36,7 +37,7 @@ class GpuAllocator final : public CachingAllocator {
   SplitBlocks split_;
   std::unordered_map<Pool, FreeLists> pools_;
   std::unordered_map<void*, Pool> owner_;  // the pool of each block that belongs to one
-  Pool open_ = 0;                          // the pool that is open; 0 when none is
+  Pool open_ = 0;                          // the open pool, or 0
   std::thread::id opener_;                 // the thread that opened it
   Pool last_ = 0;
 };

@@ -1,4 +1,4 @@
-// Recording: what a thread is in while work that it asks of a device is recorded as a graph, and not done
+// Recording: the state of a thread while its work for a device is recorded as a graph instead of executed
 // (core/backend/device_graph.h).
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace tandem {
 
-// A thread is in a recording from its construction to its destruction. For that thread alone.
+// A thread records from the construction of this object to its destruction. Only that thread may use the object.
 class Recording : NoCopy {
  public:
-  // The recording that this thread is in, or null.
+  // Returns the recording of this thread, or null.
   static Recording* current() { return current_; }
 
-  // Above 0. No other recording of the thread has this number.
+  // Returns a number above 0. No other recording of the thread has the same number.
   virtual std::uint64_t number() const = 0;
-  // `work` runs on the host at the beginning of each replay, and what it asks of the device then comes before the
-  // recorded work. So a replay can use what is new each time.
+  // `work` runs on the host at the beginning of each replay, and the work that it starts on the device runs before the
+  // recorded work. A replay can thus use values that change each time.
   virtual void before_replay(std::function<void()> work) = 0;
-  // Memory of the device that lives as long as the graph and that no recorded work touches but what is given its
-  // address. What before_replay writes there is still there when the recorded work comes to it; memory of Arrays may
-  // serve something else in between. At most 64 KiB in all for a recording: Error when there is no more.
+  // Returns device memory that lives as long as the graph. Only recorded work that receives its address touches it.
+  // Data that before_replay's work writes there is still intact when the recorded work reads it, whereas an Array's
+  // memory may be reused in between. A recording may allocate at most 64 KiB in all: beyond that, an Error is thrown.
   virtual void* allocate(std::size_t bytes) = 0;
 
  protected:
@@ -34,8 +34,8 @@ class Recording : NoCopy {
   static inline constinit thread_local Recording* current_ = nullptr;
 };
 
-// Whether this thread is inside record_graph. Code that reads a value of the device asks, because the value is not
-// there yet while a graph is recorded.
+// Returns whether this thread is inside record_graph(). Code that reads a value from the device must check this first,
+// because the value does not exist yet while a graph is recorded.
 inline bool is_recording_graph() { return Recording::current() != nullptr; }
 
 }  // namespace tandem

@@ -33,7 +33,7 @@ void SplitBlocks::give_back(void* block) {
   join(at);
 }
 
-// Puts a free block among the free ones, as one with its free neighbours.
+// Merges a free block with its free neighbours and adds the result to the free blocks.
 void SplitBlocks::join(Blocks::iterator block) {
   auto& free = free_[block->second.pool];
   const auto belongs = [&](const Block& other) {
@@ -61,7 +61,7 @@ void SplitBlocks::drop_pool(Pool pool) {
   for (auto& [at, block] : blocks_)
     if (block.pool == pool) block.pool = 0;
   for (const auto& [bytes, at] : freed) {
-    // A neighbour may have joined it already.
+    // A neighbour may have been merged with it already.
     if (const auto block = blocks_.find(at); block != blocks_.end()) {
       free_[0].erase({block->second.bytes, at});
       join(block);

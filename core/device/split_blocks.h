@@ -1,4 +1,4 @@
-// SplitBlocks: large blocks that are cut from the slabs of a memory, and joined again.
+// SplitBlocks: splits slabs of memory into large blocks, and merges free blocks again.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,25 @@
 
 namespace tandem {
 
-// A slab is what comes from the system at once (PyTorch calls it a segment). It consists of blocks without gaps. A
-// request takes the smallest free block that is large enough, and leaves the rest of it free. Free neighbours become
-// one block. Each block belongs to a pool, and blocks of different pools are not joined. For one thread.
+// A slab is memory that one system request returned (PyTorch calls it a segment). It consists of blocks without gaps. A
+// request gets the smallest free block that is large enough, and the rest of that block stays free. Adjacent free
+// blocks are merged. Each block belongs to a pool; blocks of different pools are not merged. Only one thread at a time
+// may use a SplitBlocks.
 class SplitBlocks {
  public:
   using Pool = int;
 
-  // A whole slab as a free block.
+  // Adds a slab as one free block.
   void add_slab(void* data, std::size_t bytes, Pool pool);
-  // A free block of pool `from` for `bytes`, which now belongs to pool `to`; nullptr where none is large enough.
+  // Takes a free block of at least `bytes` from pool `from` and moves it to pool `to`. Returns nullptr if none is large
+  // enough.
   void* take(std::size_t bytes, Pool from, Pool to);
-  // The size of a block that was taken: at least what was asked for.
+  // Returns the size of an allocated block, which is at least the requested size.
   std::size_t size_of(void* block) const { return blocks_.at(static_cast<char*>(block)).bytes; }
   void give_back(void* block);
-  // What belongs to `pool` belongs to pool 0 from now on.
+  // Moves all blocks of `pool` to pool 0.
   void drop_pool(Pool pool);
-  // Takes the slabs of pool 0 out of which no block is taken. They are the caller's then.
+  // Removes and returns the slabs of pool 0 that are entirely free. The caller then owns them.
   std::vector<std::pair<void*, std::size_t>> take_unused_slabs();
 
  private:
@@ -37,7 +39,7 @@ class SplitBlocks {
     bool is_free;
   };
   using Blocks = std::map<char*, Block>;
-  // What is left of a block is cut off where it is at least so large (1 MiB).
+  // The rest of a block is split off only if it has at least this size (1 MiB).
   static constexpr std::size_t least_rest = std::size_t{1} << 20;
 
   void join(Blocks::iterator block);

@@ -1,4 +1,4 @@
-// The arrays of scaled dot-product attention, and its operations.
+// The mask and the weights of scaled dot-product attention.
 #pragma once
 
 #include <tandem/core/backend/arguments.h>
@@ -7,12 +7,12 @@ namespace tandem {
 
 namespace ops {
 
-// Brings a mask into the form that the functions below take. `mask` is bool (true: the query may look at the key), or
-// numbers that are added to the scores, or undefined (no mask). It broadcasts to `shape`, (..., L, S); Error where it
-// does not.
+// Converts a mask to the form that the functions below accept. `mask` is bool (true: the query may attend to the key),
+// floating (added to the scores) or undefined (no mask). It broadcasts to `shape`, (..., L, S); otherwise an Error is
+// thrown.
 AttentionMask attention_mask(const Array& mask, bool is_causal, const Shape& shape, DType dtype);
 
-// softmax(scores * scale + mask) over the last dimension. A row of which the mask leaves nothing is 0.
+// Returns softmax(scores * scale + mask) over the last dimension. A row that the mask excludes entirely is 0.
 Array attention_weights(const Array& scores, const AttentionMask& mask, double scale);
 Array attention_weights_grad(const Array& weights, const Array& grad, double scale);
 

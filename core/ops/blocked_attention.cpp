@@ -9,7 +9,8 @@ namespace tandem::ops {
 
 namespace {
 
-// New memory whose dimensions but the last lie in the order of like's: (N, H, L, D) may be a view of (L, N, H, D).
+// Returns new memory whose dimensions, except the last, have the memory order of `like`. (N, H, L, D) may thus be a
+// view of (L, N, H, D).
 Array empty_in_order_of(const Array& like, const Shape& shape) {
   const int last = shape.ndim() - 1;
   std::array<int, Dims::max_ndim> order{};

@@ -1,4 +1,4 @@
-// Scaled dot-product attention by a device's kernel for it, as an operation.
+// Scaled dot-product attention by a device's fused kernel, as an operation.
 #pragma once
 
 #include <tandem/core/backend/blocked_attention.h>
@@ -7,15 +7,15 @@
 
 namespace tandem::ops {
 
-// Attention that keeps, besides its result y (..., L, F), only one number for each query. The leading dimensions of all
-// inputs are equal. y has the memory order of query, so that heads that are a view of rows become rows again without a
-// copy.
+// A result of attention. Besides y (..., L, F), it stores only one number per query. The leading dimensions of all
+// inputs are equal. y has the memory order of query. If the heads are views of rows, merging them into rows therefore
+// needs no copy.
 struct Attention {
   Array y;
   Array log_sum;
-  const BlockedAttentionKernel* kernel;  // that computed it
+  const BlockedAttentionKernel* kernel;  // the kernel that computed y
 };
-// std::nullopt where no kernel is for the device and dtype.
+// Returns std::nullopt if no kernel supports the device and dtype.
 std::optional<Attention> attention(const AttentionInputs& in);
 AttentionGradients attention_grad(const AttentionInputs& in, const Attention& forward, const Array& grad_y);
 

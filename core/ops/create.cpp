@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t most_elements = std::int64_t{1} << 53;
 
-// An Array of value(i) for each i, row by row. The values are computed on the host.
+// Returns an Array of value(i) for each i, in row-major order. The host computes the values.
 template <class T, class F>
 Array computed(const Shape& shape, DType dtype, Device device, F value) {
   Array result = Array::empty(shape, dtype_of<T>());
@@ -36,10 +36,9 @@ Array arange(Number start, Number end, Number step, std::optional<DType> dtype, 
   const Scope scope("arange");
   TANDEM_CHECK(step.value != 0, "arange: the step must not be 0");
   const double count = std::ceil((end.value - start.value) / step.value);
-  TANDEM_CHECK(count >= 0, "arange: from ", start.value, " there is no way to ", end.value, " by steps of ",
-               step.value);
-  TANDEM_CHECK(count <= static_cast<double>(most_elements), "arange: ", count,
-               " numbers are more than any memory holds");
+  TANDEM_CHECK(count >= 0, "arange: starting at ", start.value, ", the end ", end.value,
+               " can't be reached in steps of ", step.value);
+  TANDEM_CHECK(count <= static_cast<double>(most_elements), "arange: ", count, " numbers do not fit into any memory");
   const auto n = static_cast<std::int64_t>(count);
   const bool is_integer = start.is_integer && end.is_integer && step.is_integer;
   const DType wanted = dtype.value_or(is_integer ? DType::i64 : DType::f32);
@@ -56,7 +55,7 @@ Array linspace(double start, double end, std::int64_t steps, DType dtype, Device
   const Scope scope("linspace");
   TANDEM_CHECK(steps >= 0, "linspace: the number of steps must not be negative, got ", steps);
   const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-  // Each number is computed from the end that is nearer, so that both ends are exact.
+  // Each number is computed from the nearer end, so both ends are exact.
   return computed<double>({steps}, dtype, device, [=](std::int64_t i) {
     return i < steps / 2 || steps == 1 ? start + step * static_cast<double>(i)
                                        : end - step * static_cast<double>(steps - 1 - i);
@@ -72,8 +71,8 @@ Array eye(std::int64_t n, std::optional<std::int64_t> m, DType dtype, Device dev
 }
 
 Array empty_like(const Array& like, DType dtype) {
-  // A dense channels-last input gives a channels-last output. An array that is both channels last and row-major counts
-  // as row-major.
+  // A dense channels-last input has a channels-last output. An array that is both channels last and row-major counts as
+  // row-major.
   if (like.is_channels_last() && !like.is_contiguous())
     return Array::empty_channels_last(like.shape(), dtype, like.device());
   return Array::empty(like.shape(), dtype, like.device());

@@ -1,4 +1,4 @@
-// New Arrays: row-major, f32 and on the CPU unless the caller asks for something else. Array::from makes an Array from
+// New Arrays: row-major, f32 and on the CPU unless the caller specifies otherwise. Array::from creates an Array from
 // values.
 #pragma once
 
@@ -16,18 +16,18 @@ Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array scalar(Number value, DType dtype = DType::f32, Device device = {});  // shape ()
 
-// start, start + step, ... up to but not including end. Unless a dtype is given, it is i64 if all three numbers are
+// Returns start, start + step, ... up to but not including end. The default dtype is i64 if all three numbers are
 // integers, and f32 otherwise.
 Array arange(Number end, std::optional<DType> dtype = {}, Device device = {});
 Array arange(Number start, Number end, Number step = 1, std::optional<DType> dtype = {}, Device device = {});
-// `steps` numbers at equal distances, from start to end, both included.
+// Returns `steps` evenly spaced numbers from start to end, both included.
 Array linspace(double start, double end, std::int64_t steps, DType dtype = DType::f32, Device device = {});
-// Shape (n, m), by default (n, n), with ones on the diagonal and zeros elsewhere.
+// Returns a matrix of shape (n, m), by default (n, n), with ones on the diagonal and zeros elsewhere.
 Array eye(std::int64_t n, std::optional<std::int64_t> m = {}, DType dtype = DType::f32, Device device = {});
 
-// Random numbers, drawn on the host. With the same seed they are those of PyTorch's CPU generator, on every device: f32
-// and f64 numbers are bitwise identical, and 16-bit numbers are the f32 ones, rounded. rand is uniform in [0, 1), randn
-// standard normal, randint gives whole numbers in [low, high), and randperm a permutation of 0 .. n-1.
+// Random numbers, drawn on the host. With the same seed they match PyTorch's CPU generator, on every device: f32 and
+// f64 numbers are bitwise identical, and 16-bit numbers are the f32 numbers, rounded. rand is uniform in [0, 1), randn
+// is standard normal, randint returns integers in [low, high), and randperm returns a permutation of 0 .. n-1.
 Array rand(const Shape& shape, DType dtype = DType::f32, Device device = {},
            Generator& generator = default_generator());
 Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
@@ -35,22 +35,22 @@ Array randn(const Shape& shape, DType dtype = DType::f32, Device device = {},
 Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::i64, Device device = {},
               Generator& generator = default_generator());
 Array randperm(std::int64_t n, Device device = {}, Generator& generator = default_generator());
-// Normal numbers with this mean and standard deviation.
+// Returns normally distributed numbers with this mean and standard deviation.
 Array normal(double mean, double std, const Shape& shape, DType dtype = DType::f32, Device device = {},
              Generator& generator = default_generator());
-// 1 with the probability in `probabilities` (...), and 0 otherwise, with their shape, dtype and device. Error for a
-// number that is not in [0, 1].
+// Returns 1 with the probability in `probabilities` (...), and 0 otherwise, with their shape, dtype and device. Throws
+// an Error if a number is not in [0, 1].
 Array bernoulli(const Array& probabilities, Generator& generator = default_generator());
-// Positions 0 .. n-1, drawn in proportion to `weights` (n) or, in each row, (rows, n): (count) or (rows, count), i64,
-// on the device of the weights. Without replacement a position occurs at most once in a row. Several draws with
-// replacement are PyTorch's for the same seed. Other draws only have the same distribution. Error when a weight is
-// negative or not finite, when their sum is not, when n > 2^24, when a row has no positive weight, or, without
-// replacement, fewer positive ones than are drawn.
+// Draws positions 0 .. n-1 in proportion to `weights`: (n) gives (count), and (rows, n) gives (rows, count), i64, on
+// the device of the weights. Without replacement, a position occurs at most once in a row. A single draw, and draws
+// with replacement, match PyTorch's for the same seed. Other draws only have the same distribution. Throws an Error if
+// a weight is negative or not finite, if the sum of the weights is not finite, if n > 2^24, if a row has no positive
+// weight, or if a row has fewer positive weights than draws without replacement.
 Array multinomial(const Array& weights, std::int64_t count, bool replacement = false,
                   Generator& generator = default_generator());
 
-// New Arrays with the shape, the layout (channels last or row-major) and the device of `like`, and with its dtype
-// unless another is given.
+// New Arrays with the shape, layout (channels last or row-major) and device of `like`. The default dtype is that of
+// `like`.
 Array empty_like(const Array& like);
 Array empty_like(const Array& like, DType dtype);
 Array full_like(const Array& like, Number value, std::optional<DType> dtype = {});

@@ -14,8 +14,8 @@ namespace tandem::ops {
 
 namespace {
 
-// An Array of random numbers. They are drawn in f64 for f64 and in f32 for other dtypes, as PyTorch's generator draws
-// them.
+// Returns an Array of random numbers. Like PyTorch's generator, it draws f64 numbers for f64, and f32 numbers for other
+// dtypes.
 template <class F>
 Array drawn(const Shape& shape, DType dtype, Device device, const char* operation, F fill) {
   TANDEM_CHECK(is_floating(dtype), operation, ": needs a floating dtype, got ", dtype);
@@ -25,7 +25,7 @@ Array drawn(const Shape& shape, DType dtype, Device device, const char* operatio
   return result.to(dtype).to(device);
 }
 
-// `source` in the layout of `like`.
+// Returns a copy of `source` in the layout of `like`.
 Array laid_out_as(const Array& like, const Array& source) {
   Array result = empty_like(like, source.dtype());
   result.copy_from(source);
@@ -49,10 +49,10 @@ Array randn(const Shape& shape, DType dtype, Device device, Generator& generator
 Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Device device,
               Generator& generator) {
   const Scope scope("randint");
-  TANDEM_CHECK(low < high, "randint: nothing is in [", low, ", ", high, ")");
+  TANDEM_CHECK(low < high, "randint: there is no integer in [", low, ", ", high, ")");
   TANDEM_CHECK(dtype == DType::i64 ||
                    (can_hold(dtype, static_cast<double>(low)) && can_hold(dtype, static_cast<double>(high - 1))),
-               "randint: not all of [", low, ", ", high, ") are of ", dtype);
+               "randint: not all integers in [", low, ", ", high, ") can be represented as ", dtype);
   Array result = Array::empty(shape, DType::i64);
   std::int64_t* const values = result.data<std::int64_t>();
   std::generate_n(values, result.numel(), [&] { return generator.integer(low, high); });
@@ -61,7 +61,7 @@ Array randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dty
 
 Array randperm(std::int64_t n, Device device, Generator& generator) {
   const Scope scope("randperm");
-  Array::empty({n}, DType::i64);  // throws here when there is no memory for so many numbers
+  Array::empty({n}, DType::i64);  // throws an Error before drawing if there is not enough memory
   return Array::from(generator.permutation(n), {n}).to(device);
 }
 
@@ -90,11 +90,11 @@ Array bernoulli(const Array& probabilities, Generator& generator) {
 
 namespace {
 
-// A sum in f32 grows no more when so many equal weights are added up.
+// With more equal weights, a sum in f32 would stop growing.
 constexpr std::int64_t most_positions = 1 << 24;
 
-// Draws with replacement, into `positions`: the first position at which the running share of the weights exceeds a
-// uniform number. T is the type in which PyTorch adds up the weights.
+// Draws with replacement into `positions`. Each draw is the first position at which the cumulative share of the weights
+// exceeds a uniform number. T is the type in which PyTorch sums the weights.
 template <class T>
 void draw_with_replacement(std::span<const T> weights, std::span<std::int64_t> positions, Generator& generator) {
   std::vector<T> shares(weights.size());
@@ -102,7 +102,7 @@ void draw_with_replacement(std::span<const T> weights, std::span<std::int64_t> p
   const T sum = shares.back();
   TANDEM_CHECK(std::isfinite(sum), "multinomial: the sum of the weights is not finite: divide them by the largest one");
   for (T& share : shares) share /= sum;
-  // The last share is 1 but for rounding. Positions after the last weight above 0 are never drawn.
+  // The last share is 1, up to rounding. Positions after the last weight above 0 are never drawn.
   const auto last = std::find_if(weights.rbegin(), weights.rend(), [](T w) { return w > 0; }).base() - 1;
   const auto end = shares.begin() + (last - weights.begin());
   for (std::int64_t& position : positions)
@@ -111,8 +111,8 @@ void draw_with_replacement(std::span<const T> weights, std::span<std::int64_t> p
                shares.begin();
 }
 
-// Draws without replacement: a race in which each position arrives after an exponentially distributed time, the sooner
-// the larger its weight (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
+// Draws without replacement, by a race: each position arrives after an exponentially distributed time, which is shorter
+// on average if its weight is larger (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
 template <class T>
 void draw_without_replacement(std::span<const T> weights, std::span<std::int64_t> positions, Generator& generator) {
   std::vector<std::pair<double, std::int64_t>> arrivals;
@@ -132,8 +132,8 @@ Array multinomial(const Array& weights, std::int64_t count, bool replacement, Ge
   TANDEM_CHECK((weights.ndim() == 1 || weights.ndim() == 2) && weights.dim(-1) > 0 && is_floating(weights.dtype()),
                "multinomial: weights must be (n) or (rows, n) of a floating dtype, got ", weights.shape(), ' ',
                weights.dtype());
-  TANDEM_CHECK(weights.dim(-1) <= most_positions, "multinomial: at most ", most_positions,
-               " positions can be drawn from, got ", weights.dim(-1));
+  TANDEM_CHECK(weights.dim(-1) <= most_positions, "multinomial: weights may have at most ", most_positions,
+               " positions, got ", weights.dim(-1));
   TANDEM_CHECK(count > 0, "multinomial: the number of draws must be positive, got ", count);
   const std::int64_t n = weights.dim(-1), rows = weights.numel() / n;
   Array result = Array::empty(weights.ndim() == 1 ? Shape{count} : Shape{rows, count}, DType::i64);

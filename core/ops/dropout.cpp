@@ -13,7 +13,7 @@ DropoutKey draw_dropout_key(Device device) {
   const std::uint64_t number = default_generator().next_u64();
   Recording* const recording = Recording::current();
   if (device.is_cpu() || !recording) return {number};
-  // The keys of this recording, by the numbers that were drawn. The graph keeps their arrays.
+  // The keys of this recording, by their drawn numbers. The graph owns their arrays.
   struct Recorded {
     std::uint64_t recording = 0;
     std::unordered_map<std::uint64_t, std::weak_ptr<Array>> keys;
@@ -23,7 +23,8 @@ DropoutKey draw_dropout_key(Device device) {
   auto& known = recorded.keys[number];
   if (const auto stored = known.lock()) return {number, *stored};
   constexpr std::size_t bytes = sizeof(std::uint64_t);
-  const auto memory = std::make_shared<Storage>(recording->allocate(bytes), bytes, device, [] {});  // the graph's
+  const auto memory = std::make_shared<Storage>(recording->allocate(bytes), bytes, device, [] {});  // owned by the
+                                                                                                    // graph
   const auto stored = std::make_shared<Array>(memory, Shape{2}, Strides{1}, 0, DType::i32);
   known = stored;
   recording->before_replay([stored, next = std::optional(number)]() mutable {

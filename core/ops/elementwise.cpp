@@ -16,10 +16,10 @@ void check_same_device(const Array& a, const Array& b, const char* operation) {
 
 bool is_whole(double v) { return v == std::floor(v); }
 
-// The kind of a dtype: 0 for bool, 1 for integer, 2 for floating.
+// Returns the kind of a dtype: 0 for bool, 1 for integer, 2 for floating.
 int kind_of(DType dtype) { return dtype == DType::boolean ? 0 : is_floating(dtype) ? 2 : 1; }
 
-// What an operation does to integers, where it is not what it does to floating numbers.
+// How an operation handles integers.
 enum class OnIntegers { computes, gives_f32, changes_nothing };
 
 OnIntegers on_integers(const UnaryOp& op) {
@@ -32,7 +32,7 @@ OnIntegers on_integers(const UnaryOp& op) {
       op);
 }
 
-// Checks the numbers that arithmetic on integers is done with: none of them may lose its fraction.
+// Checks the constants of arithmetic on integers: none of them may have a fraction.
 void check_integer_arithmetic(const UnaryOp& op, DType dtype) {
   if (is_floating(dtype)) return;
   TANDEM_CHECK(dtype != DType::boolean, "arithmetic: needs numbers, got ", dtype);
@@ -50,7 +50,7 @@ Array empty_broadcast(const Array& a, const Array& b, const Shape& shape, DType 
   return Array::empty(shape, dtype, a.device());
 }
 
-// Shows bools as the bytes 0 and 1: the larger of two is their "or", and the smaller one their "and".
+// Views bools as the bytes 0 and 1. The maximum of two is their "or", and the minimum is their "and".
 Array as_bytes(const Array& a) {
   return a.dtype() == DType::boolean ? Array(a.storage(), a.shape(), a.strides(), a.offset(), DType::u8) : a;
 }
@@ -59,7 +59,7 @@ BinaryOp on_bools(const BinaryOp& op) {
   if (std::holds_alternative<functors::Add>(op)) return functors::Maximum{};
   if (std::holds_alternative<functors::Mul>(op)) return functors::Minimum{};
   TANDEM_CHECK(std::holds_alternative<functors::Maximum>(op) || std::holds_alternative<functors::Minimum>(op),
-               "arithmetic: needs numbers, got bool; for bools there are logical_and, logical_or, logical_xor");
+               "arithmetic: needs numbers, got bool; for bools use logical_and, logical_or or logical_xor");
   return op;
 }
 
@@ -67,12 +67,12 @@ DType zip_dtype(const BinaryOp& op, const Array& a, const Array& b) {
   const DType dtype = result_dtype(a, b);
   if (const auto* add = std::get_if<functors::Add>(&op))
     TANDEM_CHECK(is_floating(dtype) || is_whole(add->alpha), "arithmetic: alpha ", add->alpha, " with ", a.dtype(),
-                 " and ", b.dtype(), " would lose the fraction; convert one to a floating dtype first");
+                 " and ", b.dtype(), " would lose the fraction; convert one of them to a floating dtype first");
   const bool divides = std::holds_alternative<functors::Div>(op) || std::holds_alternative<functors::Atan2>(op);
   return divides && !is_floating(dtype) ? DType::f32 : dtype;
 }
 
-// y = op(a, b), after a and b were brought to y's dtype and shape.
+// Computes y = op(a, b), after converting a and b to y's dtype and broadcasting them to its shape.
 void zip_into(const BinaryOp& op, const Array& a, const Array& b, const Array& y) {
   if (y.numel() == 0) return;
   const Shape& shape = y.shape();
@@ -151,7 +151,7 @@ Array compare(const CompareOp& op, const Array& x, Number number) {
 Array where(const Array& condition, const Array& a, const Array& b) {
   check_same_device(a, b, "where");
   check_same_device(condition, a, "where");
-  TANDEM_CHECK(condition.dtype() == DType::boolean, "where: the condition must be bool, it is ", condition.dtype(),
+  TANDEM_CHECK(condition.dtype() == DType::boolean, "where: the condition must be bool, got ", condition.dtype(),
                "; compare it with a number first");
   const Shape shape = broadcast_shape(condition.shape(), broadcast_shape(a.shape(), b.shape(), "where"), "where");
   const DType dtype = result_dtype(a, b);

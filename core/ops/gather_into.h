@@ -1,4 +1,4 @@
-// Memory for the next batch.
+// GatherInto: provides memory for the next batch.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -8,9 +8,10 @@
 
 namespace tandem::ops {
 
-// While a GatherInto lives, gather_rows() and gather_normalized() (core/ops/gather_rows.h) of this thread write into
-// `places` what has the shape, dtype, device and memory order of a place, and return that Array. Each place is used
-// once. So a data set in the memory of a GPU makes a batch where a recorded step reads it, and no copy is needed.
+// While a GatherInto lives, gather_rows() and gather_normalized() (core/ops/gather_rows.h) on this thread write results
+// directly into `places`. If a result has the shape, dtype, device and memory order of one of these Arrays, the
+// function writes into that Array and returns it. Each place is used once. A data set in GPU memory can thus write a
+// batch to the addresses that a recorded step reads, without a copy.
 class GatherInto {
  public:
   explicit GatherInto(std::vector<Array> places);

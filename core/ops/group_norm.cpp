@@ -7,7 +7,7 @@ namespace tandem::ops {
 
 namespace {
 
-// x in the memory order that `how` describes.
+// Returns x in the memory order that `how` describes.
 Array laid_out(const GroupNorm& how, const Array& x) { return how.before > 1 ? x.channels_last() : x.contiguous(); }
 
 Array empty_in(const GroupNorm& how, const Array& x) {
@@ -15,7 +15,7 @@ Array empty_in(const GroupNorm& how, const Array& x) {
                         : Array::empty(x.shape(), x.dtype(), x.device());
 }
 
-// An array in the form that the back-ends take; null where it is undefined.
+// An array in the form that the back-ends accept: a pointer, null if the array is undefined.
 struct Optional {
   Array array;
   const Array* pointer() const { return array.defined() ? &array : nullptr; }
@@ -23,7 +23,7 @@ struct Optional {
 
 Optional parameter(const GroupNorm& how, const Array& a, const Array& x, const char* name, const char* what) {
   if (!a.defined()) return {};
-  TANDEM_CHECK(is_floating(a.dtype()) && a.numel() == how.channels, name, ": input ", x.shape(), " wants a floating ",
+  TANDEM_CHECK(is_floating(a.dtype()) && a.numel() == how.channels, name, ": input ", x.shape(), " needs a floating ",
                what, " of ", how.channels, " elements, got ", a.shape(), ' ', a.dtype());
   TANDEM_CHECK(a.device() == x.device(), name, ": input is on ", x.device(), ", ", what, " on ", a.device());
   return {a.to(compute_dtype(x.dtype())).contiguous()};
@@ -36,7 +36,7 @@ GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_
   const int lead = x.ndim() - shape.ndim();
   bool fits = shape.ndim() > 0 && lead >= 0;
   for (int i = 0; fits && i < shape.ndim(); ++i) fits = x.shape()[lead + i] == shape[i];
-  TANDEM_CHECK(fits, name, ": the last dimensions of input ", x.shape(), " must be those to normalise over, ", shape);
+  TANDEM_CHECK(fits, name, ": the last dimensions of input ", x.shape(), " must match the normalised shape ", shape);
   std::int64_t rows = 1;
   for (int i = 0; i < lead; ++i) rows *= x.shape()[i];
   return {rows, 1, shape.product(), 1, 1, eps, is_centred};

@@ -1,5 +1,4 @@
-// The checks of an image, and of a window over it, that convolution, pooling and resizing share. `operation` is the
-// name in errors.
+// Checks of images and windows that convolution, pooling and resizing share. `operation` is the name in errors.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,7 +6,7 @@
 
 namespace tandem::ops {
 
-// x must be (N, C, H, W), with channels, and floating.
+// Throws an Error unless x is floating, or u8 if `takes_bytes`, and (N, C, H, W) with at least one channel.
 inline void check_image(const Array& x, const char* operation, bool takes_bytes = false) {
   TANDEM_CHECK(x.ndim() == 4, operation, ": input must be (N, C, H, W), got ", x.shape());
   TANDEM_CHECK(is_floating(x.dtype()) || (takes_bytes && x.dtype() == DType::u8), operation, ": input must be floating",
@@ -15,7 +14,7 @@ inline void check_image(const Array& x, const char* operation, bool takes_bytes 
   TANDEM_CHECK(x.dim(1) > 0, operation, ": input ", x.shape(), " has no channels");
 }
 
-// The sizes that a window may have.
+// Throws an Error unless all sizes of the window are in the valid range.
 inline void check_window(const Window& w, const char* operation) {
   constexpr std::int64_t most = std::int64_t{1} << 30;  // with this limit, the product of two sizes fits in 64 bits
   const auto within = [&](Extent e, std::int64_t least) {
@@ -26,10 +25,10 @@ inline void check_window(const Window& w, const char* operation) {
                " must be positive, padding ", w.padding, " not negative, and none above ", most);
 }
 
-// The number of elements of the input that a kernel spans.
+// Returns the number of input elements that a kernel spans.
 inline std::int64_t reach(std::int64_t kernel, std::int64_t dilation) { return dilation * (kernel - 1) + 1; }
 
-// The kernel must fit into the padded image.
+// Throws an Error unless the kernel fits into the padded image.
 inline void check_kernel_fits(const Array& x, const Window& w, const char* operation) {
   check_window(w, operation);
   TANDEM_CHECK(x.dim(2) + 2 * w.padding.h >= reach(w.kernel.h, w.dilation.h) &&

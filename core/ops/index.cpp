@@ -12,7 +12,7 @@ namespace tandem::ops {
 
 namespace {
 
-// Checks `index` and brings it into the dtype and onto the memory that the back-end needs.
+// Checks `index`, and converts it to the dtype and layout that the back-end needs.
 Array checked_index(const Array& index, const Array& x, const char* operation) {
   TANDEM_CHECK(index.dtype() == DType::i64 || index.dtype() == DType::i32, operation,
                ": index must be i64 or i32, got ", index.dtype());
@@ -21,13 +21,13 @@ Array checked_index(const Array& index, const Array& x, const char* operation) {
   return index.to(DType::i64).contiguous();
 }
 
-// As checked_index, for an index that is a list (N). A scalar counts as a list of one.
+// Like checked_index, for an index that is a list (N). A scalar counts as a list with one element.
 Array checked_list(const Array& index, const Array& x, const char* operation) {
   TANDEM_CHECK(index.ndim() <= 1, operation, ": index must be (N), got ", index.shape());
   return checked_index(index, x, operation).reshape({-1});
 }
 
-// Shows the list (N) along dimension `dim`, repeated over the other dimensions of `shape` by stride 0.
+// Returns a view of the list (N) along dimension `dim`, repeated over the other dimensions of `shape` by stride 0.
 Array along(const Array& list, int dim, const Shape& shape) {
   Strides strides = Dims::filled(shape.ndim(), 0);
   strides[dim] = 1;
@@ -36,7 +36,7 @@ Array along(const Array& list, int dim, const Shape& shape) {
 
 Array at_least_1d(const Array& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
 
-// The part of x that begins at its first element and has the size that `sizes` gives in each dimension but `dim`.
+// Returns the part of x that begins at its first element and has the sizes `sizes` in all dimensions except `dim`.
 Array narrowed(const Array& x, int dim, const Shape& sizes) {
   Array result = x;
   for (int d = 0; d < x.ndim(); ++d)
@@ -45,7 +45,7 @@ Array narrowed(const Array& x, int dim, const Shape& sizes) {
 }
 
 void check_not_empty(const Array& x, int dim, const char* operation) {
-  TANDEM_CHECK(x.shape()[dim] > 0, operation, ": no index is valid in dimension ", dim, " of ", x.shape());
+  TANDEM_CHECK(x.shape()[dim] > 0, operation, ": no index is valid in the empty dimension ", dim, " of ", x.shape());
 }
 
 void fail_if_any(std::int64_t bad, const Array& index, const char* operation, std::int64_t count) {
@@ -63,7 +63,7 @@ void check_sizes(const Array& index, const Array& other, int dim, bool also_dim,
                  " is larger than ", what, ' ', other.shape(), " in dimension ", d);
 }
 
-// `index` comes from checked_index or along.
+// REQUIRES: `index` is a result of checked_index() or along().
 void scatter_into(Array& target, int dim, const Array& index, const Array& source, bool add, const char* operation) {
   TANDEM_CHECK(source.dtype() == target.dtype(), operation, ": the source is ", source.dtype(), ", the target ",
                target.dtype(), "; convert one of them");
@@ -105,7 +105,7 @@ Array index_select(const Array& x, std::int64_t dim, const Array& index, const c
   const int d = normalize_dim(dim, std::max(x.ndim(), 1));
   const Array list = checked_list(index, x, operation);
   if (x.ndim() == 0) {
-    TANDEM_CHECK(list.numel() == 1, operation, ": of a scalar one index can be taken, got ", index.shape());
+    TANDEM_CHECK(list.numel() == 1, operation, ": a scalar needs exactly one index, got ", index.shape());
     return index_select(at_least_1d(x), 0, list, operation).reshape({});
   }
   Shape shape = x.shape();
@@ -178,7 +178,7 @@ Array masked_fill(const Array& x, const Array& mask, Number number) {
   const double value = number.value;
   const Shape shape = masked_shape(x, mask, "masked_fill");
   TANDEM_CHECK(can_hold(x.dtype(), value) && (is_floating(x.dtype()) || value == std::trunc(value)),
-               "masked_fill: ", value, " is no ", x.dtype());
+               "masked_fill: ", value, " can't be represented as ", x.dtype());
   Array y = x.shape() == shape ? empty_like(x) : Array::empty(shape, x.dtype(), x.device());
   if (y.numel() > 0)
     backend(x.device())
@@ -188,7 +188,7 @@ Array masked_fill(const Array& x, const Array& mask, Number number) {
 
 namespace {
 
-// The places in `shape` at which the flat `mask` is true.
+// Returns the positions in `shape` at which the flat `mask` is true.
 Array true_positions(const Array& mask, const Shape& shape) {
   const std::int64_t n = mask.numel(), chunks = (n + Backend::mask_chunk - 1) / Backend::mask_chunk;
   const Array before = Array::empty({chunks + 1}, DType::i64, mask.device());
@@ -215,10 +215,10 @@ Array one_hot(const Array& index, std::int64_t num_classes) {
   TANDEM_CHECK(num_classes >= -1 && num_classes != 0, "one_hot: num_classes must be positive, or -1 for the largest ",
                "index + 1, got ", num_classes);
   if (num_classes < 0) {
-    TANDEM_CHECK(index.numel() > 0, "one_hot: index ", index.shape(), " is empty: give num_classes");
+    TANDEM_CHECK(index.numel() > 0, "one_hot: index ", index.shape(), " is empty: specify num_classes");
     std::int64_t largest = 0;
     for (const auto i : wanted.to_vector<std::int64_t>()) largest = std::max(largest, i);
-    TANDEM_CHECK(largest < Array::to_end, "one_hot: no array holds index ", largest);
+    TANDEM_CHECK(largest < Array::to_end, "one_hot: no array can have the index ", largest);
     num_classes = largest + 1;
   }
   Shape shape = index.shape();

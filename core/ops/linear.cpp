@@ -26,8 +26,8 @@ Array view(const Array& of, const Shape& shape, const Strides& strides, std::int
   return Array(of.storage(), shape, strides, of.offset() + offset, of.dtype());
 }
 
-// y = a b [+ bias] for a (..., M, K), b (..., K, N) and y (..., M, N), in as few calls as their strides allow. The
-// leading dimensions are the same, and no array is empty.
+// Computes y = a b [+ bias] for a (..., M, K), b (..., K, N) and y (..., M, N), with as few calls as the strides allow.
+// The leading dimensions are equal, and no array is empty.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   std::int64_t rows = a.dim(-2), a_row = a.strides()[-2];
   const std::int64_t inner = a.dim(-1), columns = b.dim(-1);
@@ -37,9 +37,9 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
   auto& size = batch.size[batch.ndim - 1];
   auto& stride = batch.stride[batch.ndim - 1];
   if (rows == 1) a_row = stride[0];
-  // There is one matrix b for all matrices of a: those become more rows of one product.
+  // If all matrices of a share one matrix b, their rows form one larger product.
   if (stride[1] == 0 && stride[0] == a_row * rows) rows *= std::exchange(size, 1);
-  // The largest batch dimension is done in one call. A loop goes over the others.
+  // One call processes the largest batch dimension. A loop iterates over the others.
   const auto largest = std::max_element(batch.size.begin(), batch.size.begin() + batch.ndim) - batch.size.begin();
   std::swap(size, batch.size[largest]);
   std::swap(stride, batch.stride[largest]);
@@ -62,7 +62,7 @@ void check_operands(const Array& a, const Array& b, const std::optional<Array>& 
                ": a scalar can't be multiplied as a matrix; use mul");
   const std::int64_t inner = b.dim(b.ndim() == 1 ? 0 : -2);
   TANDEM_CHECK(a.dim(-1) == inner, "matmul: shapes ", a.shape(), " and ", b.shape(), " do not fit: ", a.dim(-1),
-               " columns of the first meet ", inner, " rows of the second; needs (..., M, K) and (..., K, N)");
+               " columns of the first, but ", inner, " rows of the second; needs (..., M, K) and (..., K, N)");
   for (const Array& operand : {a, b})
     TANDEM_CHECK(is_floating(operand.dtype()) ||
                      (operand.dtype() != DType::boolean && a.device().is_cpu() && a.dtype() == b.dtype()),
@@ -105,7 +105,7 @@ void check_into(const Array& a, const Array& b, const Array& y) {
   const bool widens = !y.device().is_cpu() && y.dtype() == DType::f32 && size_of(a.dtype()) == 2;
   TANDEM_CHECK(a.ndim() == 2 && b.ndim() == 2 && y.shape() == Shape({a.dim(0), b.dim(1)}) && y.is_contiguous() &&
                    (y.dtype() == a.dtype() || widens) && b.dtype() == a.dtype(),
-               "matmul_into: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape(), " does not fit into ",
+               "matmul_into: ", a.dtype(), ' ', a.shape(), " x ", b.dtype(), ' ', b.shape(), " can't be written to ",
                y.dtype(), ' ', y.shape());
 }
 
@@ -127,7 +127,7 @@ bool matmul_with_row_sums_into(const Array& a, const Array& b, const Array& y, c
 
 namespace {
 
-// The gradient of matmul's result, with the dimensions of size 1 that a vector as an operand left out.
+// Returns the gradient of matmul's result, with the dimensions of size 1 that matmul removed for vector operands.
 Array matrix_grad(const Array& grad, bool a_is_vector, bool b_is_vector) {
   const Array columns = b_is_vector ? grad.unsqueeze(-1) : grad;
   return a_is_vector ? columns.unsqueeze(-2) : columns;
@@ -153,7 +153,7 @@ Array matmul_grad_b(const Array& a, const Array& grad, const Shape& shape_b) {
   Array g = matrix_grad(grad, a.ndim() == 1, shape_b.ndim() == 1);
   Array left = a.ndim() == 1 ? a.unsqueeze(0) : a;
   const Shape wanted = matrix_shape(shape_b, false);
-  // There is one matrix b for a batch of a: the product itself then sums over the batch.
+  // If a batch of a shares one matrix b, the product itself sums over the batch.
   if (batch_size(wanted) == 1 && batch_size(left.shape()) == batch_size(g.shape())) {
     const std::int64_t rows = batch_size(g.shape()) * g.dim(-2);
     left = left.reshape({rows, left.dim(-1)});

@@ -8,7 +8,7 @@ namespace tandem::ops {
 
 namespace {
 
-// The dimension `dim` of x, where a scalar counts as (1).
+// Returns the index of dimension `dim` of x. A scalar counts as (1).
 int row_dim(std::int64_t dim, const Array& x) { return normalize_dim(dim, std::max(1, x.ndim())); }
 
 int class_dim(const Array& x) { return x.ndim() == 1 ? 0 : 1; }
@@ -45,14 +45,14 @@ CrossEntropy cross_entropy(const Array& x, const Array& target, const Array& wei
   Shape rows;
   for (int i = 0; i < x.ndim(); ++i)
     if (i != dim) rows.push_back(x.shape()[i]);
-  TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(), " wants target ",
+  TANDEM_CHECK(target.shape() == rows && target.dtype() == DType::i64, name, ": input ", x.shape(), " needs a target ",
                rows, " i64, got ", target.shape(), ' ', target.dtype());
   TANDEM_CHECK(target.device() == x.device(), name, ": input is on ", x.device(), ", target on ", target.device());
   const DType dtype = compute_dtype(x.dtype());
   Array weights;
   if (weight.defined()) {
     TANDEM_CHECK(weight.shape() == Shape{x.dim(dim)} && is_floating(weight.dtype()) && weight.device() == x.device(),
-                 name, ": input ", x.shape(), " on ", x.device(), " wants a floating weight of shape (", x.dim(dim),
+                 name, ": input ", x.shape(), " on ", x.device(), " needs a floating weight of shape (", x.dim(dim),
                  "), got ", weight.shape(), ' ', weight.dtype(), " on ", weight.device());
     weights = weight.to(dtype).contiguous();
   }

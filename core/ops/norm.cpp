@@ -8,7 +8,7 @@ namespace tandem::ops {
 
 namespace {
 
-// Calls f with the running statistics in the form that the back-ends take: dense, and in the dtype of the statistics.
+// Calls f with the running statistics in the form that the back-ends accept: dense, and in the dtype of the statistics.
 template <class F>
 void with_dense(BatchNormUpdate& update, const Array& like, F f) {
   update.invstd = Array::empty(like.shape(), like.dtype(), like.device());
@@ -43,7 +43,7 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
   check_image(x, "batch_norm");
   const auto check = [&](const Array& a, const char* what) {
     if (!a.defined()) return;
-    TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " wants ", what, " of shape (",
+    TANDEM_CHECK(a.shape() == Shape{x.dim(1)}, "batch_norm: input ", x.shape(), " needs ", what, " of shape (",
                  x.dim(1), "), got ", a.shape());
     TANDEM_CHECK(a.device() == x.device(), "batch_norm: input is on ", x.device(), ", ", what, " on ", a.device());
   };
@@ -59,7 +59,7 @@ void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array
   check(running_mean, "running_mean");
   check(running_var, "running_var");
   TANDEM_CHECK(running_mean.defined() == running_var.defined(),
-               "batch_norm: one of running_mean and running_var is undefined");
+               "batch_norm: running_mean and running_var must both be defined or both undefined");
 }
 
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update) {
@@ -92,7 +92,7 @@ BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, 
   TANDEM_CHECK(!addend.defined() ||
                    (addend.shape() == x.shape() && addend.dtype() == x.dtype() && addend.device() == x.device()),
                "batch_norm: the addend of input ", x.shape(), ' ', x.dtype(), " on ", x.device(),
-               " must be like it, got ", addend.defined() ? addend.shape() : Shape{}, ' ',
+               " must have the same shape, dtype and device, got ", addend.defined() ? addend.shape() : Shape{}, ' ',
                addend.defined() ? addend.dtype() : DType::f32);
   TANDEM_CHECK(!addend.defined() || !fusion.max_pool_2x2, "batch_norm: an addend can't be combined with max pooling");
   Shape shape = x.shape();
@@ -124,8 +124,8 @@ void batch_norm_grad_reduce_into(const Array& x, const BatchNormAffine& affine, 
                                  const Array& dy_xhat) {
   for (const Array* sum : {&dy, &dy_xhat})
     TANDEM_CHECK(sum->shape() == Shape{x.dim(1)} && sum->dtype() == compute_dtype(x.dtype()) && sum->is_contiguous(),
-                 "batch_norm: sums of an input ", x.dtype(), ' ', x.shape(), " can't be written into ", sum->dtype(),
-                 ' ', sum->shape());
+                 "batch_norm: sums of an input ", x.dtype(), ' ', x.shape(), " can't be written to ", sum->dtype(), ' ',
+                 sum->shape());
   backend(x.device())
       .batch_norm_grad_reduce(x.channels_last(), dense(affine), fusion, grad_y.channels_last(), last, dy, dy_xhat);
 }

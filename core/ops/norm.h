@@ -1,5 +1,5 @@
-// Normalisation: of a batch, in phases between which ranks can add up their statistics, and of each sample by itself.
-// core/formulas/batch_norm.h says which phase computes what.
+// Normalisation of a batch, in phases between which ranks can add their statistics, and of each sample separately.
+// core/formulas/batch_norm.h explains what each phase computes.
 #pragma once
 
 #include <tandem/core/backend/arguments.h>
@@ -12,51 +12,51 @@ namespace tandem {
 
 namespace ops {
 
-// Throws an Error unless what belongs to a batch norm of x (N, C, H, W) fits x. What is undefined is left out. To be
-// called before running statistics change.
+// Throws an Error unless the parameters and running statistics of a batch norm match x (N, C, H, W). Undefined arrays
+// are not checked. Call this before running statistics change.
 void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean = {},
                       const Array& running_var = {});
 
 // The mean, and the sum of squared deviations from it.
 struct BatchNormStats {
   Array mean, m2;     // (C)
-  Array count;        // (): values of a channel
-  Array packed = {};  // (2 * C + 1): the three above, which are views of it
+  Array count;        // (): number of values per channel
+  Array packed = {};  // (2 * C + 1): the three arrays above are views of it
 };
-// An update is given when x is the whole batch. Its running statistics may have any floating dtype, and its invstd is
-// an output.
+// `update` is not null if x is the whole batch. Its running statistics may have any floating dtype; its invstd is an
+// output.
 BatchNormStats batch_norm_stats(const Array& x, BatchNormUpdate* update = nullptr);
-// The statistics of a batch whose parts have those in the rows of `parts` (ranks, 2 * C + 1), packed. A part may be
-// empty. Applies the update as well.
+// Returns the statistics of a batch from those of its parts, which are the rows of `parts` (ranks, 2 * C + 1), packed.
+// A part may be empty. Also applies the update.
 BatchNormStats batch_norm_combine(const Array& parts, BatchNormUpdate& update);
-// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` says. addend has x's shape or is undefined.
-// There is no addend together with pooling.
+// y = pool(relu((x - mean) * invstd * weight + bias + addend)), as `fusion` specifies. addend has x's shape or is
+// undefined. An addend can't be combined with pooling.
 struct BatchNormOutput {
   Array y;
   Array selected, index;  // only with pooling
 };
 BatchNormOutput batch_norm_apply(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                  const Array& addend = {});
-// The sums over a whole batch that the gradient needs: of dy and of dy * (x - mean) * invstd.
+// The sums over a whole batch that the gradient needs: the sum of dy and that of dy * (x - mean) * invstd.
 struct BatchNormSums {
   Array dy, dy_xhat;  // (C)
-  Array packed = {};  // (2, C): the two above, which are its rows
+  Array packed = {};  // (2, C): its rows are the two arrays above
 };
 BatchNormSums unpack_batch_norm_sums(const Array& packed);
 BatchNormSums batch_norm_grad_reduce(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion,
                                      const Array& grad_y, const BatchNormLastRelu* last = nullptr);
 // Computes grad_x from the sums and the count of all ranks. Without a count, the statistics do not depend on x.
-// `in_place`: the gradient may be written over x, which halves the memory that this pass touches.
+// `in_place`: the gradient may overwrite x, which halves the memory traffic of this pass.
 Array batch_norm_grad_input(const Array& x, const BatchNormAffine& affine, BatchNormFusion fusion, const Array& grad_y,
                             const Array& index, const BatchNormSums& sums, const std::optional<Array>& count,
                             bool in_place);
 
-// Layer normalisation over the last dimensions of x, whose sizes are `shape`. Where it is not centred, it is RMS
+// Describes layer normalisation over the last dimensions of x, whose sizes are `shape`. If it is not centred, it is RMS
 // normalisation.
 GroupNorm layer_norm_of(const Array& x, const Shape& shape, double eps, bool is_centred, const char* name);
-// Normalisation over groups of the channels of x (N, C, ...). A four-dimensional x may be channels last.
+// Describes normalisation over groups of channels of x (N, C, ...). A four-dimensional x may be channels last.
 GroupNorm group_norm_of(const Array& x, std::int64_t groups, double eps, const char* name);
-// weight and bias have as many elements as there are channels, or are undefined.
+// weight and bias have one element per channel, or are undefined.
 struct GroupNormOutput {
   Array y;
   Array mean, rstd;  // (samples, groups)
@@ -64,7 +64,7 @@ struct GroupNormOutput {
 GroupNormOutput group_norm(const GroupNorm& how, const Array& x, const Array& weight, const Array& bias,
                            const char* name);
 struct GroupNormGradients {
-  Array x, weight, bias;  // only those that are wanted; weight and bias are (channels), in the dtype of the statistics
+  Array x, weight, bias;  // undefined unless requested; weight and bias are (channels), in the dtype of the statistics
 };
 GroupNormGradients group_norm_grad(const GroupNorm& how, const Array& x, const Array& weight, const Array& mean,
                                    const Array& rstd, const Array& grad_y, bool wants_x, bool wants_weight,

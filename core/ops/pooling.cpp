@@ -14,7 +14,7 @@ Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const c
                         std::int64_t dilation) {
     const std::int64_t beyond = ceil_mode ? stride - 1 : 0;
     std::int64_t outputs = (size + 2 * padding - reach(kernel, dilation) + beyond) / stride + 1;
-    // The last window must start inside of the image.
+    // The last window must start inside the image.
     if (ceil_mode && (outputs - 1) * stride >= size + padding) --outputs;
     return PoolAxis{size, outputs, kernel, stride, padding, dilation};
   };
@@ -28,9 +28,9 @@ Pooling adaptive_pooling_of(const Array& x, Extent outputs, const char* operatio
   const auto axis = [&](std::int64_t size, std::int64_t wanted) {
     constexpr std::int64_t most = std::int64_t{1} << 30;
     TANDEM_CHECK(wanted >= -1, operation, ": output size ", outputs,
-                 " must not be negative; keep_size (-1) keeps the input's");
+                 " must not be negative, except keep_size (-1), which keeps the input's size");
     TANDEM_CHECK(wanted <= most && size <= most, operation, ": input ", x.shape(), " to ", outputs,
-                 " is more than any memory holds");
+                 " does not fit into any memory");
     PoolAxis a{size, wanted < 0 ? size : wanted};
     a.adaptive = true;
     for (std::int64_t o = 0; o < a.outputs; ++o) a.kernel = std::max(a.kernel, a.taps(o).last);

@@ -7,16 +7,16 @@
 
 namespace tandem::ops {
 
-// Checks the arguments of `operation`, which pools x, and says how it pools. ceil_mode: the last windows may reach
-// beyond the padding.
+// Checks the arguments of `operation`, which pools x, and returns a description of the pooling. ceil_mode: the last
+// windows may extend beyond the padding.
 Pooling pooling_of(const Array& x, const Window& window, bool ceil_mode, const char* operation);
-// Pooling of x to `outputs` windows, which lie side by side or overlap a little. A negative number of outputs keeps the
-// size of that dimension.
+// Describes pooling of x to `outputs` windows, which are adjacent or overlap slightly. A negative number of outputs
+// keeps the size of that dimension.
 Pooling adaptive_pooling_of(const Array& x, Extent outputs, const char* operation);
 
 struct MaxPool {
   Array y;
-  Array index;  // of y's shape: which element of the window was the maximum
+  Array index;  // with y's shape: says which element of the window was the maximum
 };
 MaxPool max_pool2d(const Array& x, const Pooling& pooling);
 Array max_pool2d_grad(const Array& grad_y, const Array& index, const Pooling& pooling);

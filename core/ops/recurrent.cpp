@@ -18,7 +18,7 @@ RecurrentStates recurrent(RecurrentCell cell, const Array& from_x, const Array& 
     all.states.select(0, static_cast<std::int64_t>(s)).select(0, reverse ? length : 0).copy_from(first[s]);
   if (batch == 0) return all;
   const Array x = from_x.contiguous().to(dtype), b = bias.defined() ? bias.contiguous().to(dtype) : Array();
-  // Products with few rows are fastest where the matrix lies as it is multiplied.
+  // Products with few rows are fastest if the matrix is stored in the order in which it is multiplied.
   const Array transposed = weight.transpose(0, 1).contiguous();
   const Array before = all.before(reverse), after = all.after(reverse);
   for (std::int64_t i = 0; i < length; ++i) {

@@ -1,4 +1,4 @@
-// Images (N, C, H, W) in another size. Results are channels last, in the dtype of x.
+// Resizes images (N, C, H, W). Results are channels last, in the dtype of x.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,7 +7,7 @@
 
 namespace tandem::ops {
 
-// Brings x to another height and width; the second function gives the gradient.
+// resize() changes height and width of x. resize_grad() computes the gradient.
 Array resize(const Array& x, Extent size, const Resize& how);
 Array resize_grad(const Array& grad_y, Extent x_size, const Resize& how);
 

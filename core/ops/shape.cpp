@@ -11,7 +11,7 @@ namespace tandem::ops {
 
 namespace {
 
-// Writes into a part of a new Array. The storage's version need not rise, because it was not saved yet.
+// Writes to a part of a new Array. The storage's version need not change, because autograd has not saved the Array yet.
 void write(const Array& from, const Array& part) {
   if (part.numel() > 0) backend(part.device()).copy(from.expand(part.shape()), part);
 }
@@ -20,7 +20,7 @@ bool is_skipped(const Array& x) { return x.ndim() == 1 && x.shape()[0] == 0; }
 
 std::int64_t sum_of_sizes(std::int64_t a, std::int64_t b, const char* operation) {
   std::int64_t sum;
-  if (__builtin_add_overflow(a, b, &sum)) detail::fail(operation, ": a size is more than 64 bits hold");
+  if (__builtin_add_overflow(a, b, &sum)) detail::fail(operation, ": a size does not fit in 64 bits");
   return sum;
 }
 
@@ -34,7 +34,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
   for (const Array& x : inputs) {
     dtype = promote(dtype, x.dtype());
     TANDEM_CHECK(x.device() == inputs[0].device(), "cat: arrays are on ", inputs[0].device(), " and ", x.device());
-    TANDEM_CHECK(x.ndim() > 0, "cat: array ", number, " is a scalar; stack joins scalars");
+    TANDEM_CHECK(x.ndim() > 0, "cat: array ", number, " is a scalar; use stack to join scalars");
     if (!first && !is_skipped(x)) first = &x;
     ++number;
   }
@@ -51,7 +51,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
       Shape expected = first->shape();
       if (x.ndim() == expected.ndim()) expected[d] = x.shape()[d];
       TANDEM_CHECK(x.shape() == expected, "cat: array ", number, " is ", x.shape(), ", the first ", first->shape(),
-                   "; all sizes but that of dimension ", d, " must be equal");
+                   "; all sizes except that of dimension ", d, " must be equal");
       shape[d] = sum_of_sizes(shape[d], x.shape()[d], "cat");
     }
     ++number;
@@ -61,7 +61,7 @@ Array cat(std::span<const Array> inputs, std::int64_t dim) {
   for (const Array& x : inputs)
     if (!is_skipped(x)) parts.push_back(x);
   if (std::ranges::all_of(parts, [](const Array& x) { return x.is_channels_last() && !x.is_contiguous(); })) {
-    // Images are joined in the order of their memory.
+    // Images are concatenated in their memory order.
     for (Array& part : parts) part = part.permute({0, 2, 3, 1});
     const int place[] = {0, 3, 1, 2};
     return cat(parts, place[d]).permute({0, 3, 1, 2});
@@ -94,12 +94,12 @@ struct Sides {
   std::int64_t before = 0, after = 0;
 };
 
-// The padding of each dimension of `shape`. Checks that there are enough elements to mirror or to take from the
-// opposite side.
+// Returns the padding of each dimension of `shape`. Throws an Error unless there are enough elements to mirror or to
+// copy from the opposite side.
 std::array<Sides, Dims::max_ndim> sides_of(const Shape& shape, const Padding& padding, PadMode mode) {
   const auto pairs = static_cast<int>(padding.size() / 2);
   TANDEM_CHECK(padding.size() % 2 == 0 && padding.size() / 2 <= static_cast<std::size_t>(shape.ndim()), "pad: needs ",
-               "two numbers for each dimension from the last one on, got ", padding.size(), " for ", shape);
+               "two numbers per dimension, starting with the last dimension, got ", padding.size(), " for ", shape);
   std::array<Sides, Dims::max_ndim> sides;
   for (int i = 0; i < pairs; ++i) {
     const int d = shape.ndim() - 1 - i;
@@ -115,9 +115,9 @@ std::array<Sides, Dims::max_ndim> sides_of(const Shape& shape, const Padding& pa
     const std::int64_t most = mode == PadMode::reflect    ? std::max<std::int64_t>(size - 1, 0)
                               : mode == PadMode::circular ? size
                                                           : Array::to_end;
-    const char* rule =
-        mode == PadMode::reflect ? "; a reflection needs less than the size" : "; circular takes no more than the size";
-    TANDEM_CHECK(s.before >= 0 && s.after >= 0, "pad: only a constant takes negative numbers, got ", s.before, " and ",
+    const char* rule = mode == PadMode::reflect ? "; reflection must be less than the size"
+                                                : "; circular padding must be no more than the size";
+    TANDEM_CHECK(s.before >= 0 && s.after >= 0, "pad: only constant padding may be negative, got ", s.before, " and ",
                  s.after, " for dimension ", d, " of ", shape);
     TANDEM_CHECK(s.before <= most && s.after <= most, "pad: ", s.before, " before and ", s.after,
                  " after are too many for dimension ", d, " of ", shape, rule);
@@ -128,7 +128,7 @@ std::array<Sides, Dims::max_ndim> sides_of(const Shape& shape, const Padding& pa
 }
 
 // Calls f(outside, inside) for both sides of dimension d of `y`. `outside` is the part of `y` beyond the middle `size`
-// elements. `inside` has the elements of the middle that `outside` repeats, in the order in which it repeats them.
+// elements. `inside` contains the elements of the middle that `outside` repeats, in the same order.
 template <class F>
 void for_both_sides(const Array& y, int d, std::int64_t size, const Sides& s, PadMode mode, F f) {
   const Array low = y.narrow(d, 0, s.before), high = y.narrow(d, s.before + size, s.after);
@@ -152,7 +152,7 @@ Shape padded_shape(const Shape& shape, const std::array<Sides, Dims::max_ndim>& 
   return result;
 }
 
-// The part of x that is not cut off, and the part of y in which it lies.
+// Returns the part of x that is not cut off, and the part of y that corresponds to it.
 std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array<Sides, Dims::max_ndim>& sides) {
   Array in_x = x, in_y = y;
   for (int d = 0; d < x.ndim(); ++d) {
@@ -160,7 +160,7 @@ std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array
     const std::int64_t cut_before = std::max<std::int64_t>(-s.before, 0),
                        cut_after = std::max<std::int64_t>(-s.after, 0);
     const std::int64_t left = std::max<std::int64_t>(x.shape()[d] - cut_before - cut_after, 0);
-    // Where y has only padding, nothing is left of x.
+    // If y consists only of padding, no element of x is left.
     in_x = in_x.narrow(d, left > 0 ? cut_before : 0, left);
     in_y = in_y.narrow(d, left > 0 ? std::max<std::int64_t>(s.before, 0) : 0, left);
   }
@@ -171,7 +171,7 @@ std::pair<Array, Array> overlap(const Array& x, const Array& y, const std::array
 
 Array pad(const Array& x, const Padding& padding, PadMode mode, Number number) {
   const double value = number.value;
-  TANDEM_CHECK(can_hold(x.dtype(), value), "pad: ", value, " is no ", x.dtype());
+  TANDEM_CHECK(can_hold(x.dtype(), value), "pad: ", value, " can't be represented as ", x.dtype());
   const auto sides = sides_of(x.shape(), padding, mode);
   const Shape shape = padded_shape(x.shape(), sides);
   const bool is_image = x.is_channels_last() && !x.is_contiguous();
@@ -180,7 +180,7 @@ Array pad(const Array& x, const Padding& padding, PadMode mode, Number number) {
   if (y.numel() == 0) return y;
   const auto [source, middle] = overlap(x, y, sides);
   write(source, middle);
-  // Dimension by dimension, from the first one on: the sides repeat all that has been written so far.
+  // Fills dimension by dimension, starting with the first. The sides repeat everything that has been written so far.
   Array done = y;
   for (int d = 0; d < x.ndim(); ++d) {
     const Sides& s = sides[static_cast<std::size_t>(d)];
@@ -227,11 +227,11 @@ Array pad_grad(const Array& grad, const Shape& shape, const Padding& padding, Pa
 
 Array roll(const Array& x, const Dims& shifts, const Dims& dims) {
   if (dims.ndim() == 0) {
-    TANDEM_CHECK(shifts.ndim() == 1, "roll: without dimensions it takes one shift, got ", shifts);
+    TANDEM_CHECK(shifts.ndim() == 1, "roll: without dimensions, expected one shift, got ", shifts);
     return roll(x.reshape({-1}), shifts, {0}).reshape(x.shape());
   }
   TANDEM_CHECK(shifts.ndim() == dims.ndim(), "roll: shifts ", shifts, " and dimensions ", dims,
-               " must be equally many");
+               " must have the same length");
   Dims by = Dims::filled(x.ndim(), 0);
   for (int i = 0; i < dims.ndim(); ++i) {
     const int d = normalize_dim(dims[i], x.ndim());
@@ -239,7 +239,7 @@ Array roll(const Array& x, const Dims& shifts, const Dims& dims) {
   }
   const Array y = empty_like(x);
   if (y.numel() == 0) return y;
-  // Each shifted dimension falls into two runs, each of which moves as a whole.
+  // Each shifted dimension consists of two runs, each of which moves as a whole.
   unsigned shifted = 0;
   for (int d = 0; d < x.ndim(); ++d) shifted |= (by[d] > 0 ? 1u : 0u) << d;
   for (unsigned part = 0;; part = (part - shifted) & shifted) {
@@ -267,7 +267,8 @@ Array flip(const Array& x, const Dims& dims) {
 }
 
 Array repeat(const Array& x, const Dims& repeats) {
-  TANDEM_CHECK(repeats.ndim() >= x.ndim(), "repeat: ", repeats, " has fewer numbers than ", x.shape(), " dimensions");
+  TANDEM_CHECK(repeats.ndim() >= x.ndim(), "repeat: ", repeats, " must have a number for each dimension of ",
+               x.shape());
   const int lead = repeats.ndim() - x.ndim();
   Shape shape, first = Dims::filled(lead, 1);
   for (const auto size : x.shape()) first.push_back(size);
@@ -280,7 +281,8 @@ Array repeat(const Array& x, const Dims& repeats) {
   Array done = y;
   for (int d = 0; d < shape.ndim(); ++d) done = done.narrow(d, 0, first[d]);
   write(x, done);
-  // The last dimension comes first, and each one is filled by doubling: few copies, each of long runs.
+  // Starts with the last dimension and fills each dimension by doubling. This needs few copies, and each copies long
+  // runs.
   for (int d = shape.ndim() - 1; d >= 0; --d) {
     Array row = y;
     for (int e = 0; e < d; ++e) row = row.narrow(e, 0, first[e]);
@@ -295,7 +297,7 @@ Array repeat(const Array& x, const Dims& repeats) {
 
 namespace {
 
-// The product of the sizes before dimension d, and the product of those after it.
+// Returns the product of the sizes before dimension d, and the product of those after it.
 std::pair<std::int64_t, std::int64_t> around(const Shape& shape, int d) {
   Shape before, after;
   for (int i = 0; i < shape.ndim(); ++i)
@@ -313,7 +315,7 @@ Array repeat_grad(const Array& grad, const Shape& shape, const Dims& repeats) {
     now[d] = d < lead ? 1 : shape[d - lead];
     if (repeats[d] == 1) continue;
     const auto [before, after] = around(now, d);
-    // `before` is the number of rows that earlier rounds have left.
+    // `before` is the number of rows that remain from earlier iterations.
     const std::int64_t run = Dims{now[d], after}.product();
     rest = sum_to(rest.reshape({before, repeats[d], run}), {before, 1, run}).reshape(now);
   }
@@ -321,7 +323,7 @@ Array repeat_grad(const Array& grad, const Shape& shape, const Dims& repeats) {
 }
 
 Array repeat_interleave(const Array& x, std::int64_t repeats, std::int64_t dim) {
-  TANDEM_CHECK(repeats >= 0, "repeat_interleave: needs a number of 0 or more, got ", repeats);
+  TANDEM_CHECK(repeats >= 0, "repeat_interleave: the number of repeats must not be negative, got ", repeats);
   const int d = normalize_dim(dim, x.ndim());
   Shape shape = x.shape();
   shape[d] = Dims{shape[d], repeats}.product();

@@ -37,7 +37,7 @@ Found topk(const Array& x, std::int64_t k, std::int64_t dim, bool largest) {
   TANDEM_CHECK(0 <= k && k <= n, "topk: k = ", k, " is not between 0 and ", n, ", the size of dimension ", d, " of ",
                x.shape());
   if (x.ndim() == 0) {
-    TANDEM_CHECK(k == 1, "topk: k of a scalar must be 1, got ", k);
+    TANDEM_CHECK(k == 1, "topk: k must be 1 for a scalar, got ", k);
     return {x.clone(), zeros({}, DType::i64, x.device())};
   }
   return first_k(x, k, d, largest);
@@ -51,7 +51,7 @@ Found median(const Array& x, std::int64_t dim, bool keepdim) {
   const Found smallest = topk(x, middle + 1, d, false);
   Found found{smallest.values.slice(d, middle), smallest.indices.slice(d, middle)};
   if (is_floating(x.dtype())) {
-    // A NaN is the largest number. When there is one, it is the median too.
+    // A NaN is the largest number. If there is one, it is also the median.
     const Found largest = search(true, x, d, true);
     const Array is_nan = compare(functors::NotEqual{}, largest.values, largest.values);
     found = {where(is_nan, largest.values, found.values), where(is_nan, largest.indices, found.indices)};

@@ -23,8 +23,8 @@ std::uint64_t Generator::next_u64() {
   return high << 32 | next_u32();
 }
 
-// PyTorch's build contracts x * (high - low) + low into one fused multiply-add. It is written out here, so that the
-// result does not depend on what our compiler contracts.
+// PyTorch's build contracts x * (high - low) + low into one fused multiply-add. std::fma states it explicitly, so the
+// result does not depend on how our compiler contracts.
 float Generator::uniform(float low, float high) {
   const float x = static_cast<float>(next_u32() & 0xffffffu) * 0x1p-24f;
   return std::fma(x, high - low, low);
@@ -46,8 +46,8 @@ std::vector<std::int64_t> Generator::permutation(std::int64_t n) {
     }
     return result;
   }
-  // Taken modulo so large a length, 32 random bits would be visibly uneven. PyTorch draws 64 bits here and uses the
-  // inside-out shuffle.
+  // For such a large length, 32 random bits modulo the length would be visibly uneven. PyTorch draws 64 bits here and
+  // uses the inside-out shuffle.
   for (std::size_t i = 0; i < result.size(); ++i) {
     const auto from = next_u64() % (i + 1);
     result[i] = result[from];
@@ -69,15 +69,14 @@ void Generator::set_state(const std::string& state) {
   in.imbue(std::locale::classic());
   std::string algorithm;
   in >> algorithm;
-  // The numbers are checked one by one, because the stream operator of std::mt19937 accepts any numbers.
+  // Each number is checked, because the stream operator of std::mt19937 accepts any number.
   constexpr auto words = std::mt19937::state_size;
   std::ostringstream checked;
   checked.imbue(std::locale::classic());
   std::size_t count = 0;
   for (std::uint64_t number; count <= words && in >> number; ++count) {
     const std::uint64_t limit = count < words ? 0xffffffffu : words;
-    TANDEM_CHECK(number <= limit, "generator state: number ", count, " is ", number, ", at most ", limit,
-                 " is possible");
+    TANDEM_CHECK(number <= limit, "generator state: number ", count, " is ", number, ", but may be at most ", limit);
     checked << number << ' ';
   }
   std::optional<double> normal;
@@ -89,8 +88,9 @@ void Generator::set_state(const std::string& state) {
   }
   in.clear();
   TANDEM_CHECK(algorithm == "mt19937" && count == words + 1 && (in >> std::ws).eof(),
-               "generator state: expected \"mt19937\" and ", words + 1, " numbers, as Generator::state() gives; found ",
-               count, " numbers in ", state.size(), " characters beginning \"", state.substr(0, 24), "\"");
+               "generator state: expected \"mt19937\" and ", words + 1,
+               " numbers, as Generator::state() returns; found ", count, " numbers in ", state.size(),
+               " characters beginning \"", state.substr(0, 24), "\"");
   std::istringstream text(checked.str());
   text.imbue(std::locale::classic());
   text >> engine_;

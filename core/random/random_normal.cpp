@@ -11,8 +11,8 @@ namespace tandem {
 
 namespace {
 
-// The single-precision logarithm, sine and cosine of the Cephes library (S. Moshier, 1984-2000). Operations come in the
-// order of PyTorch's vector code, and each multiplication and addition that is fused there is fused here.
+// The single-precision logarithm, sine and cosine of the Cephes library (S. Moshier, 1984-2000). Operations follow the
+// order of PyTorch's vector code. Multiplications and additions that are fused in that code are fused here.
 float cephes_log(float x) {
   if (!(x > 0)) return std::numeric_limits<float>::quiet_NaN();
   x = std::fmax(x, std::numeric_limits<float>::min());
@@ -36,7 +36,7 @@ float cephes_log(float x) {
   return std::fma(exponent, 0.693359375f, x + y);
 }
 
-// The sine and cosine of x, an angle in [0, 2 pi].
+// Computes the sine and cosine of x, an angle in [0, 2 pi].
 void cephes_sincos(float x, float& sine, float& cosine) {
   const int octant = (static_cast<int>(x * 1.27323954473516f) + 1) & ~1;
   const auto turns = static_cast<float>(octant);
@@ -87,7 +87,7 @@ void fill(Generator& generator, T* values, std::int64_t n, double mean, double s
   };
   draw(values, n);
   for (std::int64_t i = 0; i + block <= n; i += block) box_muller(values + i);
-  if (n % block != 0) {  // the last 16 numbers overlap the block before them, and are drawn again
+  if (n % block != 0) {  // like PyTorch, draws the last 16 numbers again, although they overlap the previous block
     draw(values + n - block, block);
     box_muller(values + n - block);
   }
@@ -117,7 +117,7 @@ void Generator::fill_normal(double* values, std::int64_t n, double mean, double 
 }
 
 std::int64_t Generator::integer(std::int64_t low, std::int64_t high) {
-  TANDEM_CHECK(low < high, "random integer: nothing is in [", low, ", ", high, ")");
+  TANDEM_CHECK(low < high, "random integer: there is no integer in [", low, ", ", high, ")");
   const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   const std::uint64_t drawn = count >= std::uint64_t{1} << 28 ? next_u64() : next_u32();
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + drawn % count);

@@ -133,7 +133,7 @@ TEST(CudaGraph, RefusesWhatWouldNotBeRepeatedAndSaysWhy) {
       {[&] { optim::clip_grad_norm_({weight}, 1.0, 2.0, true); }, "can't read a value"},
       {[&] { scaler.step(optimizer); }, "can't read a value"},
       {[&] { optimizer.set_lr(0.2); }, "options can't change within a recorded step"},
-      {[&] { record_graph(cuda, [] {}); }, "recording a graph already"},
+      {[&] { record_graph(cuda, [] {}); }, "already recording a graph"},
   };
   for (const auto& [work, reason] : all) {
     try {

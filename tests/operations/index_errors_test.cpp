@@ -51,7 +51,7 @@ TEST(IndexErrors, SayWhatDoesNotFit) {
   EXPECT_ERROR(masked_select(x, ops::ones({3}, DType::boolean, device)), "masked_select", "(3, 4)", "(3)");
   EXPECT_ERROR(embedding(list, numbers({3})), "embedding", "(V, D)", "(3)");
   EXPECT_ERROR(embedding(list, x, 3), "embedding", "padding_idx 3", "(3, 4)");
-  EXPECT_ERROR(one_hot(indices({}, {0})), "one_hot", "is empty: give num_classes");
+  EXPECT_ERROR(one_hot(indices({}, {0})), "one_hot", "is empty: specify num_classes");
   EXPECT_ERROR(index_select(numbers({0, 4}), 0, list), "index_select", "no index is valid", "(0, 4)");
 }
 

@@ -22,7 +22,7 @@ Tensor numbers(const Shape& shape, DType dtype = DType::f32) { return Tensor(cou
 
 TEST(LinearErrors, NameShapesAndTheRule) {
   EXPECT_ERROR(matmul(numbers({2, 3}), numbers({4, 5})),
-               "shapes (2, 3) and (4, 5) do not fit: 3 columns of the first meet 4 rows of the second");
+               "shapes (2, 3) and (4, 5) do not fit: 3 columns of the first, but 4 rows of the second");
   EXPECT_ERROR(matmul(numbers({2, 3, 4}), numbers({5, 4, 6})), "matmul: shapes (2) and (5) do not broadcast");
   EXPECT_ERROR(matmul(numbers({}), numbers({1})), "a scalar can't be multiplied as a matrix");
   EXPECT_ERROR(matmul(numbers({2}), numbers({2}, DType::f64)), "must have the same dtype, got f32 and f64");

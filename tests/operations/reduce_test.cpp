@@ -34,7 +34,7 @@ TEST(ReduceErrors, NameTheOperationAndTheRule) {
   EXPECT_ERROR(argmax(none), "argmax of an empty array");
   EXPECT_ERROR(norm(none, INFINITY), "norm of an empty array");
   EXPECT_EQ(amax(none, {1}).shape(), Shape{0});
-  EXPECT_ERROR(sum(x, {0, -2}), "sum: dimension 0 comes twice");
+  EXPECT_ERROR(sum(x, {0, -2}), "sum: dimension 0 occurs twice");
   EXPECT_ERROR(sum(x, {2}), "dimension 2 is out of range");
   EXPECT_ERROR(mean(whole), "mean: needs a floating dtype, got i64");
   EXPECT_ERROR(var(whole), "var: needs a floating dtype, got i64");

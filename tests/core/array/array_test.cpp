@@ -198,7 +198,7 @@ TEST(Array, ItemAndToString) {
   EXPECT_ERROR(counting({2}).item(), "one element", "(2)");
   EXPECT_ERROR(Array::empty({0}).item(), "one element", "(0)");
   EXPECT_ERROR(Array().item(), "item", "this Array is undefined");
-  EXPECT_ERROR(Array().raw(), "an Array here is undefined");
+  EXPECT_ERROR(Array().raw(), "this Array is undefined");
   EXPECT_EQ(array_of({1, 2.5}).to_string(), "Array(2) f32 cpu [1.0000, 2.5000]");
   EXPECT_EQ(counting({2, 2}, DType::i64).transpose(0, 1).to_string(), "Array(2, 2) i64 cpu\n[[0, 2],\n [1, 3]]");
   EXPECT_EQ(ops::scalar(3).to_string(), "Array() f32 cpu 3.");

@@ -121,7 +121,7 @@ TEST(TcpStoreAbuseDeathTest, SaysThatItsThreadCannotStart) {
     _exit(0);
   };
   EXPECT_EXIT(serve(), ::testing::ExitedWithCode(3),
-              "cannot start the thread of the store's server: .*raise the limit of processes");
+              "cannot start the thread of the store's server: .*raise the process limit");
 }
 
 TEST(TcpStoreAbuse, NoDescriptorsLeft) {

@@ -373,7 +373,7 @@ TEST(DataParallelDeathTest, says_that_a_thread_cannot_start) {
   };
   // 2 where a sanitizer has a thread of its own.
   EXPECT_EXIT(make(), ::testing::ExitedWithCode(3),
-              "cannot start thread [23] of 4 of a DataParallel: .*raise the limit of processes .*use fewer replicas");
+              "cannot start thread [23] of 4 of a DataParallel: .*raise the process limit .*use fewer replicas");
 }
 
 TEST(DataParallel, accumulates_gradients_over_backward_passes) {
