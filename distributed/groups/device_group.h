@@ -1,4 +1,4 @@
-// Makes process groups for arrays on GPUs: NCCL's, if the build has CUDA.
+// The list of functions that make process groups for arrays on GPUs. A build with CUDA adds NCCL's.
 #pragma once
 
 #include <tandem/distributed/groups/operation_observer.h>
@@ -10,12 +10,12 @@
 
 namespace tandem::distributed {
 
-// Returns a group whose operations on arrays of `device` go from GPU to GPU, and all others over `host`. Collective
-// over the ranks of `host`. `job_rank` is this process's rank in the whole job. `observers` observe the operations on
-// the GPU.
+// Returns a group whose operations on arrays of `device` go from GPU to GPU. All other operations go over `host`. All
+// ranks of `host` must call it. `job_rank` is this process's rank in the whole job. `observers` observe the operations
+// on the GPU.
 using MakeDeviceGroup = std::function<std::shared_ptr<ProcessGroup>(std::shared_ptr<ProcessGroup> host, Device device,
                                                                     int job_rank, const Observers& observers)>;
-// The first is used.
+// init() uses the first entry.
 inline AnnexList<MakeDeviceGroup>& device_groups() {
   static AnnexList<MakeDeviceGroup> groups(add_distributed_annexes);
   return groups;

@@ -1,4 +1,4 @@
-// ForwardingGroup: a process group that forwards everything to another one. Derived classes change a part of that.
+// ForwardingGroup: a process group that forwards every call to another group. Derived classes override some calls.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>

@@ -7,11 +7,11 @@ namespace tandem::distributed {
 
 // gloo, shm and mpi communicate from host memory, and arrays on a GPU are copied through it.
 enum class GroupBackend {
-  automatic,  // nccl where the ranks compute on GPUs; else shm where all ranks share a host; else gloo
+  automatic,  // nccl if the ranks compute on GPUs; else shm if all ranks share a host; else gloo
   gloo,       // TCP
   shm,        // memory that the ranks of one host share
-  mpi,        // the MPI that started the processes (mpirun, srun --mpi=...), where the build has MPI
-  nccl        // from GPUs; arrays on the host go through a host group, whose backend is automatic
+  mpi,        // the MPI that started the processes (mpirun, srun --mpi=...), if the build has MPI
+  nccl        // between GPUs; arrays in host memory go through a host group, whose backend is automatic
 };
 
 }  // namespace tandem::distributed

@@ -19,7 +19,7 @@ class LocalGroup : public ProcessGroup {
   const char* backend() const override { return "local"; }
 
   std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
-    TANDEM_CHECK(ranks.empty() || ranks == std::vector<int>{0}, "a group of one has no other ranks than 0");
+    TANDEM_CHECK(ranks.empty() || ranks == std::vector<int>{0}, "a group of one rank has only rank 0");
     return ranks.empty() ? nullptr : std::make_shared<LocalGroup>();
   }
   Array allocate(const Shape& shape, DType dtype, Device device) override { return ops::zeros(shape, dtype, device); }
@@ -27,7 +27,7 @@ class LocalGroup : public ProcessGroup {
   std::chrono::milliseconds timeout() const override { return std::chrono::milliseconds::max(); }
 
   std::shared_ptr<Work> start(Operation operation) override {
-    // Whatever has an input and an output has one of each: they are rank 0's.
+    // In a group of one rank, an operation with inputs and outputs has one of each.
     if (!operation.inputs.empty() && !operation.outputs.empty()) operation.outputs[0].copy_from(operation.inputs[0]);
     return done_;
   }

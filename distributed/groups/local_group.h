@@ -1,11 +1,11 @@
-// LocalGroup: the group of one rank, so that no program needs a branch for "not distributed".
+// LocalGroup: the group of a single rank. With it, a program needs no special case for "not distributed".
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
 
 namespace tandem::distributed {
 
-// Every operation is done when it has been started, and moves nothing to another process.
+// Every operation is done as soon as it has been started. It sends nothing to another process.
 std::shared_ptr<ProcessGroup> local_group();
 
 }  // namespace tandem::distributed

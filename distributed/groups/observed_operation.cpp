@@ -33,7 +33,8 @@ std::vector<int> GroupObservers::behind(std::uint64_t sequence) const {
 }
 
 void GroupObservers::close() {
-  std::vector<std::unique_ptr<OperationObserver>> ending;  // without the lock: an observer's thread may wait for it
+  // Destroyed without the lock, because an observer's thread may wait for it.
+  std::vector<std::unique_ptr<OperationObserver>> ending;
   const std::lock_guard lock(mutex_);
   ending.swap(list_);
 }

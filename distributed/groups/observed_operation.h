@@ -1,4 +1,4 @@
-// ObservedOperation: an operation on its way, from the call until it has ended. It alone tells the observers.
+// ObservedOperation: an operation in progress, from the call until its end. No other code tells the observers about it.
 #pragma once
 
 #include <tandem/distributed/groups/operation_observer.h>
@@ -12,7 +12,7 @@
 
 namespace tandem::distributed {
 
-// The observers of one group, of which an executor has one. Any thread may call the methods.
+// The observers of one group. Each executor has one GroupObservers. Any thread may call the methods.
 class GroupObservers {
  public:
   GroupObservers(const Observers& observers, const ObservedGroup& group);
@@ -21,30 +21,31 @@ class GroupObservers {
   GroupObservers& operator=(const GroupObservers&) = delete;
 
   void failed(const std::string& reason);
-  // Asks the observers in turn; the first answer counts. See OperationObserver.
+  // whereabouts() and behind() ask the observers in turn. The first answer that is not empty counts. See
+  // OperationObserver.
   std::string whereabouts(const std::vector<int>& ranks) const;
   std::vector<int> behind(std::uint64_t sequence) const;
 
-  // Destroys the observers. No observer is told anything from then on.
+  // Destroys the observers. Later calls tell nobody.
   void close();
 
  private:
   friend class ObservedOperation;
 
-  // An observer may report a failure while the others are still being made or destroyed.
-  std::mutex mutex_;  // guards the list against that; while operations run, the list does not change
+  // An observer may report a failure while other observers are still being made or destroyed.
+  std::mutex mutex_;  // guards the list in that case; while operations run, the list does not change
   std::vector<std::unique_ptr<OperationObserver>> list_;
 };
 
-// One thread at a time may call the methods. The observers outlive it.
+// Only one thread at a time may call the methods. The observers must outlive the object.
 class ObservedOperation {
  public:
   using Time = OperationObserver::Time;
 
-  // `sequence` is the operation's number among the group's collectives, from 1 on, or 0 for a message between two ranks
-  // and where there is nothing to move. `what` is what errors call the operation.
+  // `sequence` is the operation's number among the group's collectives, counted from 1. It is 0 for a message between
+  // two ranks, and if there is nothing to move. `what` is the name of the operation in errors.
   ObservedOperation(GroupObservers& observers, const Operation& operation, std::uint64_t sequence, std::string what);
-  // One that runs and has not ended has failed.
+  // An operation that is still running at this point counts as failed.
   ~ObservedOperation();
   ObservedOperation(const ObservedOperation&) = delete;
   ObservedOperation& operator=(const ObservedOperation&) = delete;
@@ -58,13 +59,13 @@ class ObservedOperation {
   const std::size_t bytes;
   const std::uint64_t sequence;
   const std::string what;
-  // The text that the ranks compare: "all_reduce 'loss' (all_reduce(sum) of f32 (1))". Empty where `sequence` is 0.
+  // The text that the ranks compare: "all_reduce 'loss' (all_reduce(sum) of f32 (1))". Empty if `sequence` is 0.
   const std::string signature;
   const Time started;
 
  private:
   GroupObservers& observers_;
-  std::vector<std::uint64_t> numbers_;  // what each observer returned from started()
+  std::vector<std::uint64_t> numbers_;  // the result of each observer's started()
   bool runs_ = false;
 };
 

@@ -40,7 +40,7 @@ const char* Operation::kind_name() const { return name_of(kind); }
 std::string Operation::what() const {
   const std::string text = kind_name();
   if (name.empty() || name == text) return text;
-  // The text is shown, and watchdogs tell each other of it in one line.
+  // Errors show the text, and watchdogs publish it as one line.
   std::string shown = name;
   for (char& c : shown)
     if ((c >= 0 && c < ' ') || c == 127) c = '?';
@@ -53,7 +53,7 @@ std::string Operation::signature() const {
   return signature(kind, reduce_op, array.dtype(), array.shape(), root);
 }
 
-// Every collective makes this text, so it is put together without a stream, which is several times as slow.
+// Every collective builds this text, so the code avoids streams, which are several times slower.
 std::string Operation::signature(Kind kind, ReduceOp reduce_op, DType dtype, const Shape& shape, int root) {
   std::string text = name_of(kind);
   if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter)

@@ -1,4 +1,4 @@
-// Operation: what the ranks of a process group do together, once.
+// Operation: one operation of a process group, with its arrays.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -11,8 +11,8 @@ namespace tandem::distributed {
 
 enum class ReduceOp { sum, mean, min, max, product };
 
-// The number of arrays in `inputs` and `outputs`, for each kind of operation. Broadcast, all_reduce and reduce work in
-// place: they read and write the one array in `outputs`.
+// The table lists the number of arrays in `inputs` and `outputs` for each kind of operation. Broadcast, all_reduce and
+// reduce work in place: they read and write the single array in `outputs`.
 //   broadcast, all_reduce, reduce    outputs: 1
 //   all_gather                       inputs: 1; outputs: one for each rank
 //   reduce_scatter                   inputs: one for each rank; outputs: 1
@@ -44,16 +44,18 @@ struct Operation {
   ReduceOp reduce_op = ReduceOp::sum;
 
   const char* kind_name() const;
-  // "all_reduce 'gradient bucket 2'", in one line: control characters of the name become question marks.
+  // Returns "all_reduce 'gradient bucket 2'", in one line. Control characters of the name become question marks.
   std::string what() const;
-  // The text that must be equal on all ranks, apart from the name. For the sum of f32 arrays of shape (64, 10):
-  // "all_reduce(sum) of f32 (64, 10)".
+  // Returns a text that must be equal on all ranks. It does not contain the name. Example: "all_reduce(sum) of f32 (64,
+  // 10)" for the sum of f32 arrays of shape (64, 10).
   std::string signature() const;
-  // The same of an operation whose first output, or else first input, has this dtype and shape.
+  // Returns the same text from its parts. `dtype` and `shape` are those of the first output, or of the first input if
+  // there are no outputs.
   static std::string signature(Kind kind, ReduceOp reduce_op, DType dtype, const Shape& shape, int root);
-  // The size of all inputs and outputs together.
+  // Returns the size of all inputs and outputs together.
   std::size_t bytes() const;
-  // Lets go of the arrays. Afterwards kind_name() and what() still give their texts; signature() must not be called.
+  // Releases the arrays. Afterwards, kind_name() and what() still return their texts, but signature() must not be
+  // called.
   void release_arrays();
 };
 

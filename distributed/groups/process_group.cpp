@@ -108,7 +108,7 @@ std::shared_ptr<Work> ProcessGroup::begin(Operation operation) {
     std::thread::id first;
     TANDEM_CHECK(unnamed_by_.compare_exchange_strong(first, me) || first == me, operation.kind_name(),
                  ": two threads start operations without a name on this group, and the other ranks can't know which of "
-                 "them comes first: give the operations names, or each thread a group of its own (subgroup)");
+                 "them comes first: give the operations names, or give each thread its own group (subgroup)");
   }
   return start(std::move(operation));
 }
@@ -119,17 +119,17 @@ void ProcessGroup::check_rank(const char* role, int rank) const {
 
 void ProcessGroup::check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const {
   TANDEM_CHECK(static_cast<int>(list.size()) == size(), kind, " over ", size(), " ranks was given ", list.size(),
-               " arrays, it needs one for each rank");
+               " arrays, but needs one for each rank");
   for (const auto& array : list) {
     TANDEM_CHECK(array.shape() == one.shape() && array.dtype() == one.dtype(), kind,
-                 " needs arrays of one shape and dtype, got ", array.dtype(), " ", array.shape(), " and ", one.dtype(),
-                 " ", one.shape());
+                 " needs arrays of the same shape and dtype, got ", array.dtype(), " ", array.shape(), " and ",
+                 one.dtype(), " ", one.shape());
   }
 }
 
 std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who) {
   TANDEM_CHECK(group, who,
-               ": the process group is null. init() gives one; subgroup() gives none to ranks outside of it");
+               ": the process group is null. init() returns one; subgroup() returns null on ranks outside of it");
   return group;
 }
 

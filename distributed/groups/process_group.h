@@ -1,4 +1,4 @@
-// ProcessGroup: the ranks of a job, and the operations they do together.
+// ProcessGroup: some ranks of a job, and the operations that they do together.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -16,7 +16,7 @@ namespace tandem::distributed {
 
 class Store;
 
-// An operation failed because of another rank, which failed, went away or did not come in time. Nothing is wrong with
+// Thrown when an operation fails because another rank failed, left or did not arrive in time. Nothing is wrong with
 // this rank itself.
 struct PeerError : Error {
   using Error::Error;
@@ -24,31 +24,32 @@ struct PeerError : Error {
 
 // An operation that has been started. Any thread may call its methods.
 //
-// An operation of an NCCL group runs on the GPU, and wait() orders the GPU's work: whatever this thread starts there
-// afterwards runs after the operation. The host itself goes on at once. is_done() and wait(timeout) do ask, from the
-// host, whether the GPU has finished the operation. When an operation fails after wait() has returned, the error comes
-// when something is read from the GPU, or with the next operation.
+// An operation of an NCCL group runs on the GPU. There, wait() only orders the GPU's work: GPU work that this thread
+// starts afterwards runs after the operation. The host itself continues at once. In contrast, is_done() and
+// wait(timeout) check on the host whether the GPU has finished the operation. If an operation fails after wait() has
+// returned, the next read from the GPU or the next operation throws the error.
 class Work {
  public:
   virtual ~Work() = default;
   virtual bool is_done() const = 0;
-  // Waits until the operation is done; throws what went wrong (a PeerError that names the operation and the
-  // peer, or another Error). The group's timeout bounds every operation, so wait() always returns.
+  // Waits until the operation is done. If it failed, throws a PeerError that names the operation and the peer, or
+  // another Error. The group's timeout bounds every operation, so wait() never blocks forever.
   virtual void wait() = 0;
-  // The same for at most `timeout`: an Error after that, and the operation continues.
+  // Waits for at most `timeout`, and then throws an Error. The operation continues.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
-  // The error. Null while the operation runs and when it succeeded.
+  // Returns the error. Null while the operation runs and after it has succeeded.
   virtual std::exception_ptr exception() const = 0;
 };
 
-// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. When a rank
-// does not, an Error on all ranks names it. A call returns as soon as the operation is started; the arrays must stay
-// untouched until the Work is done: call its wait(). The arrays may have any dtype and any strides. Once an operation
-// has failed, the group is broken: all later operations fail at once with that first cause.
+// Every rank must call the same collectives in the same order, with arrays of the same shape and dtype. If a rank does
+// not, all ranks throw an Error that names it. A call returns as soon as the operation is started. The program must not
+// touch the arrays until the Work is done, so it must call wait() first. The arrays may have any dtype and any strides.
+// Once an operation has failed, the group is broken: all later operations fail at once with that first error.
 //
-// `name` appears in errors, and the ranks compare it: if two operations of one shape come in a different order on a
-// rank, that is an Error if they have names. Several threads may start operations that have names. The program must
-// make sure that they start in the same order on all ranks. Only one thread may start collectives without a name.
+// `name` appears in errors, and the ranks compare it. Without names, the group can't notice that a rank starts two
+// operations of the same kind and shape in a different order. With names, that is an Error. Several threads may start
+// operations that have names, but the program must ensure that they start in the same order on all ranks. Only one
+// thread may start collectives without a name.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -56,64 +57,64 @@ class ProcessGroup {
   virtual int size() const = 0;
   virtual const char* backend() const = 0;  // "gloo", "shm", "mpi", "nccl", "local"
 
-  // `array` of rank `root` overwrites that of all others.
+  // Overwrites `array` on all other ranks with the array of rank `root`.
   [[nodiscard]] std::shared_ptr<Work> broadcast(Array array, int root, std::string name = {});
-  // Every rank ends with the reduction of all ranks' arrays, bitwise identical. mean is for floating dtypes: each
-  // rank's array times 1/size, then the sum.
+  // Replaces `array` on every rank by the reduction of all ranks' arrays, bitwise identical. mean needs a floating
+  // dtype. It multiplies each rank's array by 1/size, and then sums them.
   [[nodiscard]] std::shared_ptr<Work> all_reduce(Array array, ReduceOp op = ReduceOp::sum, std::string name = {});
-  // The same, on `root` only; elsewhere `array` is left as it was.
+  // Does the same on `root` only. On other ranks, `array` does not change.
   [[nodiscard]] std::shared_ptr<Work> reduce(Array array, int root, ReduceOp op = ReduceOp::sum, std::string name = {});
-  // `outputs[r]` ends as rank r's `input`.
+  // Writes rank r's `input` to `outputs[r]` on every rank.
   [[nodiscard]] std::shared_ptr<Work> all_gather(std::vector<Array> outputs, Array input, std::string name = {});
-  // `output` of rank r ends as the reduction of all ranks' `inputs[r]`.
+  // Writes the reduction of all ranks' `inputs[r]` to `output` on rank r.
   [[nodiscard]] std::shared_ptr<Work> reduce_scatter(Array output, std::vector<Array> inputs,
                                                      ReduceOp op = ReduceOp::sum, std::string name = {});
-  // On `root`, `outputs[r]` ends as rank r's `input`; the others give no outputs.
+  // Writes rank r's `input` to `outputs[r]` on `root`. Other ranks pass no outputs.
   [[nodiscard]] std::shared_ptr<Work> gather(std::vector<Array> outputs, Array input, int root, std::string name = {});
-  // `output` of rank r ends as `inputs[r]` of `root`; the others give no inputs.
+  // Writes `inputs[r]` of `root` to `output` on rank r. Other ranks pass no inputs.
   [[nodiscard]] std::shared_ptr<Work> scatter(Array output, std::vector<Array> inputs, int root, std::string name = {});
-  // Every rank sends one array to every rank: rank s ends with `inputs[s]` of rank r in its `outputs[r]`. All arrays
-  // have one shape.
+  // Sends one array from every rank to every rank: writes `inputs[s]` of rank r to `outputs[r]` of rank s. All arrays
+  // have the same shape.
   [[nodiscard]] std::shared_ptr<Work> all_to_all(std::vector<Array> outputs, std::vector<Array> inputs,
                                                  std::string name = {});
-  // Done on each rank when all ranks have started it.
+  // Is done when all ranks have started it.
   [[nodiscard]] std::shared_ptr<Work> barrier(std::string name = {});
 
-  // A message from one rank to another. The sender names the receiver, and the receiver the sender. Messages of one
-  // direction between two ranks arrive in the order in which they were sent, whatever collectives run meanwhile. The
-  // array that is sent may be changed as soon as send() has returned.
+  // Send a message from one rank to another. The sender names the receiver, and the receiver names the sender. Messages
+  // from one rank to another arrive in the order in which they were sent, whatever collectives run in the meantime. The
+  // sender may change the array as soon as send() has returned.
   [[nodiscard]] std::shared_ptr<Work> send(Array array, int to, std::string name = {});
   [[nodiscard]] std::shared_ptr<Work> receive(Array array, int from, std::string name = {});
 
-  // Both calls are for small texts (names, settings as JSON, errors), not for tensors. The texts of the ranks may
-  // differ in length. Both calls are collective, and return when the operation is done.
+  // Both functions are for small texts (names, settings as JSON, errors), not for tensors. The ranks' texts may differ
+  // in length. Both functions are collective, and return when the operation is done.
   std::string broadcast_string(const std::string& text, int root, const std::string& name = {});
   std::vector<std::string> all_gather_strings(const std::string& mine, const std::string& name = {});
 
-  // One number made of the numbers that the ranks give: their sum, their mean (the sum divided by size()) and the
-  // largest of them. For figures such as counts and losses, in f64. Collective, like every operation: all ranks call
-  // the same function, in the same order. The call returns when the operation is done, with the same bits on every
-  // rank. The largest is NaN when a rank gives a NaN.
+  // Return the sum, the mean (the sum divided by size()) or the maximum of the ranks' numbers, computed in f64. They
+  // are for figures such as counts and losses. They are collective: all ranks must call the same functions in the same
+  // order. They return when the operation is done, with a bitwise identical result on every rank. The maximum is NaN if
+  // any rank's number is NaN.
   double sum(double mine, const std::string& name = {});
   double mean(double mine, const std::string& name = {});
   double max(double mine, const std::string& name = {});
 
-  // A group of `ranks` of this one, in that order. Collective over all ranks of this group, which must give
-  // the same list; null on those that are not in it.
+  // Returns a group of these ranks of this group, in the given order. All ranks of this group must call it with the
+  // same list. Returns null on ranks that are not in the list.
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
 
-  // Zeros on `device`, in memory that this group's operations can use without a copy: for gradients and other arrays
-  // that are reduced again and again. The array may outlive the group.
+  // Returns zeros on `device`, in memory that this group's operations can use without a copy. It is for gradients and
+  // other arrays that are reduced repeatedly. The array may outlive the group.
   virtual Array allocate(const Shape& shape, DType dtype, Device device = {}) = 0;
 
-  // The longest wait for a peer in an operation.
+  // Returns the longest time that an operation waits for a peer.
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  // The store at which the ranks met. Null in a group of one that no launcher started.
+  // Returns the store through which the ranks connected. Null in a group of one rank that no launcher started.
   virtual std::shared_ptr<Store> store() const = 0;
 
-  // Starts an operation. The functions above check their arguments, put them into an Operation and call this one. Its
-  // other callers are groups that hand such an operation on to another group.
+  // Starts an operation. The functions above check their arguments, put them into an Operation and call start(). Groups
+  // also call it to forward an operation to another group.
   virtual std::shared_ptr<Work> start(Operation operation) = 0;
 
  private:
@@ -122,10 +123,10 @@ class ProcessGroup {
   void check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const;
   double reduced(double mine, ReduceOp op, const std::string& name);
 
-  std::atomic<std::thread::id> unnamed_by_;  // the thread that starts collectives without a name; at first none
+  std::atomic<std::thread::id> unnamed_by_;  // the thread that starts collectives without a name; none at first
 };
 
-// `group`. Error when it is null; `who` needs it.
+// Returns `group`. Throws an Error that names `who` if it is null.
 std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who);
 
 }  // namespace tandem::distributed

@@ -1,4 +1,4 @@
-// The operations of a ProcessGroup on texts and on single numbers, which are made of those on arrays.
+// The operations of a ProcessGroup on texts and on single numbers, built on the operations on arrays.
 #include <tandem/distributed/groups/process_group.h>
 
 #include <algorithm>

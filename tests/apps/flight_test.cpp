@@ -119,7 +119,7 @@ TEST_F(Flight, without_our_launcher_each_rank_names_its_file) {
       continue;
     }
     const auto said = ranks[0]->err();
-    ASSERT_NE(said.find("what rank 0 did last is in "), std::string::npos) << said;
+    ASSERT_NE(said.find("rank 0 recorded its last operations in "), std::string::npos) << said;
     ASSERT_EQ(temporary().size(), 1u);
     const auto text = explain(temporary()[0].string());
     EXPECT_EQ(text.find("rank 1 ("), 0u) << text;

@@ -31,8 +31,8 @@ std::shared_ptr<void> GlooAlarm::set(const std::shared_ptr<GlooAlarm>& alarm, De
           }};
 }
 
-// Gloo has no call that wakes a thread waiting for a peer, but when one wait times out it closes every connection of
-// the context, and that wakes all the others.
+// Gloo has no call that wakes a thread waiting for a peer. But when one wait times out, Gloo closes every connection of
+// the context, which wakes all other waiting threads.
 void GlooAlarm::ring() const noexcept {
   char unused = 0;
   try {

@@ -1,4 +1,4 @@
-// GlooAlarm: ends the waits of a Gloo context when a deadline has come.
+// GlooAlarm: ends all waits of a Gloo context when a deadline passes.
 #pragma once
 
 #include <tandem/core/base/deadline.h>
@@ -16,18 +16,19 @@ class Context;
 
 namespace tandem::distributed {
 
-// A thread looks at the deadlines. Any thread may call the methods.
+// The alarm's own thread checks the deadlines. Any thread may call the methods.
 class GlooAlarm {
  public:
   explicit GlooAlarm(std::shared_ptr<gloo::Context> context);
   ~GlooAlarm();
 
-  // While the result lives, the alarm has this deadline, and lives itself: a wait may outlast the transport.
+  // Sets a deadline for as long as the result lives. The result also keeps the alarm alive, because a wait may outlive
+  // the transport.
   static std::shared_ptr<void> set(const std::shared_ptr<GlooAlarm>& alarm, Deadline deadline);
 
-  // Closes every connection of the context, and so ends all waits.
+  // Closes every connection of the context, which ends all waits.
   void ring() const noexcept;
-  // Returns whether a deadline has passed. Gloo's exceptions for the waits that it ended don't say so.
+  // Returns whether the alarm has closed the connections because a deadline passed. Gloo's exceptions don't tell.
   bool has_rung() const { return has_rung_; }
 
  private:

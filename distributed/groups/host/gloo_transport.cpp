@@ -27,13 +27,13 @@ namespace {
 using Kind = Operation::Kind;
 using Milliseconds = std::chrono::milliseconds;
 
-// Up to this many bytes from all peers together, every rank sends its array to every other and reduces them
-// itself: one message each way instead of the ring's 2 (size - 1) rounds. Measured with two processes on two
-// cores: 4 bytes 0.10 ms against 0.14, 116 KB (a small network's gradients) 0.20 ms against 0.36; from 1 MB
-// on the ring is faster.
+// If all peers together send at most this many bytes, every rank sends its array to every other rank, and each rank
+// reduces all arrays itself. That takes one message each way instead of the ring's 2 (size - 1) rounds. Measured with
+// two processes on two cores: 0.10 ms instead of 0.14 for 4 bytes, and 0.20 ms instead of 0.36 for 116 KB (a small
+// network's gradients). From 1 MB on, the ring is faster.
 constexpr std::size_t direct_bytes = 256 * 1024;
 
-// Messages between two ranks, and rounds of them, use slots above those of Gloo's own algorithms.
+// Messages between two ranks and rounds of messages use slots above those of Gloo's own algorithms.
 constexpr std::uint64_t transfer_slot = 0x7dull << 56;
 constexpr std::uint64_t round_slot = 0x7eull << 56;
 constexpr std::uint64_t probe_slot = 0x7full << 56;
@@ -57,7 +57,7 @@ class StoreAdapter : public gloo::rendezvous::Store {
   Milliseconds timeout_;
 };
 
-// Gloo's own timeouts count the time in which this process was stopped, so a GlooAlarm ends the waits instead.
+// Gloo's own timeouts also count the time during which this process is stopped, so a GlooAlarm ends the waits instead.
 constexpr Milliseconds for_ever = std::chrono::hours(24 * 365);
 
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
@@ -92,16 +92,16 @@ class GlooTransport : public HostTransport {
       detail::fail(members[rank_].name(), " at ", address, " could not connect to all other ranks: ", reason,
                    is_out_of_files
                        ? ": raise the limit (ulimit -n)"
-                       : ". See whether the hosts reach each other at such addresses (--interface chooses "
-                         "the network), and whether a firewall lets all ports through: Gloo takes free ones");
+                       : ". Check whether the hosts can reach each other at such addresses (--interface chooses "
+                         "the network), and whether a firewall lets all ports through: Gloo uses any free port");
     }
   }
 
   const char* name() const override { return "gloo"; }
 
   void run(const Operation& operation, const Call& call) override {
-    // Ranks whose operations differ must not take each other's bytes: with the signature in the tag they
-    // never meet, and the watchdog says why.
+    // Ranks whose operations differ must not receive each other's bytes. The tag contains a hash of the signature, so
+    // such messages never match, and the watchdog explains why.
     const auto fingerprint = static_cast<std::uint16_t>(std::hash<std::string>{}(call.signature));
     const auto tag = static_cast<std::uint32_t>(call.sequence << 16) | fingerprint;
     try {
@@ -141,12 +141,12 @@ class GlooTransport : public HostTransport {
           buffer_(std::move(buffer)),
           peer_(peer),
           refused_(std::move(refused)) {}
-    // The group may be gone, and with it the thread that could wake this one.
+    // The group may already be destroyed, and with it the thread that could wake this one.
     ~GlooTransfer() override {
       if (waiter_.valid()) sent_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
     }
 
-    // Gloo can wait but not poll, so a thread must wait meanwhile.
+    // Gloo can wait but not poll, so another thread waits in the meantime.
     bool is_done() override {
       if (refused_) return true;
       if (!waiter_.valid()) {
@@ -166,7 +166,8 @@ class GlooTransport : public HostTransport {
       bool is_late = false;
       try {
         if (waiter_.valid()) {
-          // The thread began to wait later than the message, and may wait for longer.
+          // The thread may have started to wait after the message was started. Its deadline may then be later than this
+          // one.
           is_late = !wait_until(waiter_, deadline);
           if (is_late) transport_.break_off();
           waiter_.get();
@@ -182,7 +183,7 @@ class GlooTransport : public HostTransport {
     }
 
    private:
-    // `alarm` is the transport's, which may be gone.
+    // `alarm` belongs to the transport, which may already be destroyed.
     void wait_in_gloo(const std::shared_ptr<GlooAlarm>& alarm, Deadline deadline) {
       if (refused_) std::rethrow_exception(refused_);
       const auto until = GlooAlarm::set(alarm, deadline);
@@ -194,14 +195,15 @@ class GlooTransport : public HostTransport {
     }
 
     GlooTransport& transport_;
-    std::optional<std::vector<char>> sent_;  // what a send takes its bytes from
+    std::optional<std::vector<char>> sent_;  // the bytes of a send
     Buffer buffer_;
     const int peer_;
     const std::exception_ptr refused_;
     std::future<void> waiter_;
   };
 
-  // Gloo does not even start where the peer's connection is closed. The wait then says whose it was.
+  // Gloo throws as soon as a message is started if the peer's connection is closed. The wait later reports which peer
+  // it was.
   template <class Start>
   static std::exception_ptr refusal(const Start& start) {
     try {
@@ -247,8 +249,8 @@ class GlooTransport : public HostTransport {
     detail::fail("gloo: ", operation.what(), " is not a collective");
   }
 
-  // One round of messages: outgoing[r] goes to rank r, incoming[r] comes from it; an undefined array stands for
-  // no message.
+  // Runs one round of messages: sends outgoing[r] to rank r, and receives incoming[r] from it. An undefined array means
+  // that there is no message.
   void send_and_receive(const std::vector<Array>& outgoing, const std::vector<Array>& incoming, std::uint32_t tag) {
     const std::uint64_t slot = round_slot | tag;
     std::vector<Buffer> out(size_), in(size_);
@@ -263,11 +265,12 @@ class GlooTransport : public HostTransport {
         out[to]->send(to, slot);
       }
     }
-    // Not onto itself: Gloo's thread may be reading it.
+    // An array must not be copied onto itself, because Gloo's thread may be reading it.
     if (incoming[rank_].defined() && incoming[rank_].raw() != outgoing[rank_].raw())
       std::memmove(incoming[rank_].raw(), outgoing[rank_].raw(), outgoing[rank_].bytes());
 
-    // The first timeout closes all connections. Data that had arrived by then still counts; the rest is missing too.
+    // The first timeout closes all connections. Data that had arrived by then still counts. All other ranks are
+    // missing.
     std::vector<int> missing;
     const auto wait = [&](int peer, const auto& wait_for) {
       try {
@@ -280,7 +283,7 @@ class GlooTransport : public HostTransport {
     for (int r = 0; r < size_; ++r) {
       if (in[r]) wait(r, [&] { in[r]->waitRecv(for_ever); });
     }
-    // Sends are waited for even then: Gloo's thread may still be at work on them.
+    // Even after a timeout, wait for the sends: Gloo's thread may still be reading their arrays.
     const std::size_t late = missing.size();
     for (int r = 0; r < size_; ++r) {
       if (out[r]) wait(r, [&] { out[r]->waitSend(for_ever); });
@@ -300,8 +303,8 @@ class GlooTransport : public HostTransport {
 
   void all_reduce(const Array& array, ReduceOp op, std::uint32_t tag) {
     if (array.bytes() * static_cast<std::size_t>(size_ - 1) <= direct_bytes) return all_reduce_direct(array, op, tag);
-    // Each part of the array is reduced along one path round the ring and then copied: identical bits
-    // everywhere.
+    // Each part of the array is reduced along one path around the ring and then copied, so the results are bitwise
+    // identical on all ranks.
     scale_for_mean(array, op);
     gloo::AllreduceOptions options(context_);
     set_elements(options, array);
@@ -312,7 +315,7 @@ class GlooTransport : public HostTransport {
     late_as_all([&] { gloo::allreduce(options); });
   }
 
-  // In rank order on every rank: identical bits everywhere, whatever comes first.
+  // Reduces in rank order on every rank, so the results are bitwise identical, whichever message arrives first.
   void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag) {
     std::vector<Array> theirs(size_);
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
@@ -321,7 +324,7 @@ class GlooTransport : public HostTransport {
   }
 
   void reduce(const Array& array, int root, ReduceOp op, std::uint32_t tag) {
-    // Gloo uses the output of every rank as its workspace; only the root's is the caller's array.
+    // Gloo uses the output of every rank as its workspace, but only the root may change the caller's array.
     const Array workspace = rank_ == root ? array : array.clone();
     scale_for_mean(workspace, op);
     gloo::ReduceOptions options(context_);
@@ -353,7 +356,7 @@ class GlooTransport : public HostTransport {
     if (op == ReduceOp::mean) scale(array.raw(), array.dtype(), static_cast<std::size_t>(array.numel()), 1.0 / size_);
   }
 
-  // Gloo's own algorithms don't say whom they wait for.
+  // Gloo's own algorithms don't report which rank they wait for. If one times out, all other ranks count as late.
   template <class Run>
   void late_as_all(const Run& run) {
     try {
@@ -368,7 +371,8 @@ class GlooTransport : public HostTransport {
     }
   }
 
-  // Gloo knows connections, not ranks: the one that broke gives the same exception again.
+  // Gloo knows connections, not ranks. Using the broken connection again throws the same exception, which identifies
+  // its rank.
   void explain(const std::exception& exception) {
     const std::string text = exception.what();
     for (int r = 0; r < size_; ++r) {
@@ -382,7 +386,7 @@ class GlooTransport : public HostTransport {
     }
   }
 
-  // Gloo asks for a C++ type only to learn its size.
+  // Gloo uses the C++ type only for its size.
   template <class GlooOptionsType>
   static void set_elements(GlooOptionsType& options, const Array& array) {
     const auto n = static_cast<std::size_t>(array.numel());
@@ -395,7 +399,7 @@ class GlooTransport : public HostTransport {
   }
 
   static std::function<void(void*, const void*, const void*, std::size_t)> reduce_two(DType dtype, ReduceOp op) {
-    // After scaling, a mean is a sum.
+    // The arrays have already been scaled for a mean, so it is a sum here.
     return [f = reduce_function(dtype, op == ReduceOp::mean ? ReduceOp::sum : op)](void* out, const void* a,
                                                                                    const void* b, std::size_t n) {
       const void* sources[] = {a, b};

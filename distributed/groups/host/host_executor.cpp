@@ -15,9 +15,9 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 // Most threads that start a small operation wait for it at once. Such a thread runs the operation itself, without the
-// help of another thread. So the communication thread leaves operations of up to small_bytes alone for small_delay.
-// Both figures are estimates, which no measurement has compared with others: small_delay is ample time for a thread to
-// get from start() to wait().
+// help of another thread. For this reason, the communication thread leaves operations of up to small_bytes alone for
+// small_delay. Both figures are estimates, not measured. small_delay is ample time for a thread to get from start() to
+// wait().
 constexpr std::size_t small_bytes = std::size_t{1} << 20;
 constexpr std::chrono::microseconds small_delay{200};
 
@@ -56,8 +56,8 @@ void HostExecutor::close() {
   store_.reset();
 }
 
-// A collective in the queue. `done` and `error` are guarded by the executor's mutex_. The other members belong to the
-// thread that starts the collective, then to the one that took it out of the queue.
+// A collective in the queue. The executor's mutex_ guards `done` and `error`. The other members belong to the thread
+// that starts the collective, and later to the thread that takes it out of the queue.
 struct HostExecutor::Task {
   Task(GroupObservers& observers, Operation operation, Operation on_host, std::uint64_t sequence)
       : given(std::move(operation)),
@@ -155,7 +155,7 @@ void HostExecutor::run_front(std::unique_lock<std::mutex>& lock, bool may_spin) 
     error = broken_text(task->observed.what, failure_);
     task->observed.end(true);
   }
-  // The arrays are released before the work is done, so that the caller of wait() is then their only owner.
+  // Release the arrays before the work is done. When wait() returns, the caller is then their only owner.
   task->contiguous.release_arrays();
   task->given.release_arrays();
   if (!error.empty()) task->error = std::make_exception_ptr(PeerError(error));
@@ -186,8 +186,8 @@ std::string HostExecutor::run_observed(ObservedOperation& operation, const std::
   return failure;
 }
 
-// Why an operation failed: the first failure of this group on any rank, because one leads to others. A rank that fails
-// leaves, and the others see it go: the store tells them why it went.
+// Returns why an operation failed. That is the first failure of this group on any rank, because one failure leads to
+// others. A rank that fails leaves the group, and the other ranks read the reason from the store.
 std::string HostExecutor::reason_of(const ObservedOperation& operation, const std::exception& exception) {
   const auto own = explain(operation, exception);
   {
@@ -197,7 +197,7 @@ std::string HostExecutor::reason_of(const ObservedOperation& operation, const st
   return report_to_ranks(*store_, own);
 }
 
-// Returns the meaning of an exception of the transport, in words that name the ranks.
+// Turns an exception of the transport into a text that names the ranks.
 std::string HostExecutor::explain(const ObservedOperation& operation, const std::exception& exception) {
   if (const auto* gone = dynamic_cast<const PeerGone*>(&exception)) {
     await_reason(*store_, gone->rank);
@@ -212,7 +212,7 @@ std::string HostExecutor::explain(const ObservedOperation& operation, const std:
   return operation.what + " failed: " + exception.what();
 }
 
-// An observer calls this on a thread of its own: something is wrong on another rank.
+// An observer calls this function on its own thread when something is wrong on another rank.
 void HostExecutor::fail(const std::string& failure) {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;

@@ -30,7 +30,7 @@ class HostGroup : public ProcessGroup {
     try {
       leave(*store_, rank());
     } catch (const std::exception&) {
-      // Without a store no other rank could read it.
+      // The store is gone, so no other rank could read the key.
     }
   }
 
@@ -85,17 +85,17 @@ class HostGroup : public ProcessGroup {
     return shares ? shared_memory_transport(*store_, members, options_) : gloo_transport(store_, members, options_);
   }
 
-  [[noreturn]] void give_up(const std::string& problem) {  // which all ranks find
+  [[noreturn]] void give_up(const std::string& problem) {  // all ranks find the same problem
     leave_together(*store_, rank(), size());
     detail::fail(problem);
   }
 
-  const std::shared_ptr<Store> store_;  // rank 0 may be serving it, and the others be still connecting
+  const std::shared_ptr<Store> store_;  // rank 0 may be serving it while other ranks are still connecting
   const GroupOptions options_;
   const bool chooses_ = options_.backend == GroupBackend::automatic;  // whether the group chooses its transport itself
   std::shared_ptr<HostExecutor> executor_;
   const char* name_ = "";
-  bool no_sharing_ = false;  // of memory, though all are on one host
+  bool no_sharing_ = false;  // all ranks are on one host, but can't share memory
   int subgroups_ = 0;
 };
 
@@ -110,8 +110,8 @@ std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const Gro
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,
                " is not in a group of ", options.size);
   TANDEM_CHECK(options.backend != GroupBackend::nccl,
-               "nccl is no backend of a group on the host: init() makes groups of "
-               "NCCL; or choose auto, gloo, shm or mpi");
+               "nccl is not a backend for a group on the host: init() makes NCCL "
+               "groups; or choose auto, gloo, shm or mpi");
   TANDEM_CHECK(options.timeout > std::chrono::milliseconds::zero(), "a process group needs a timeout above 0");
   return std::make_shared<HostGroup>(std::move(store), options, options.rank);
 }

@@ -46,7 +46,7 @@ void HostPeers::await(int peer, SharedCounter& counter, std::uint32_t target, co
     counter.sleep(seen);
     if (counter.reached(target)) return;
     if (broken_) throw Error("broken off");
-    // Work that a rank did before it went still counts.
+    // Check again: the peer may have raised the counter just before it left.
     if (is_gone(peer) && !counter.reached(target)) throw PeerGone(peer, "gone");
     if (RunningTime::now() >= call.deadline) throw PeersLate({peer});
   }

@@ -1,4 +1,4 @@
-// HostPeers: how a rank waits for the other ranks of its host, and notices that one of them is gone.
+// HostPeers: waits for the other ranks of a host, and notices when one of them is gone.
 #pragma once
 
 #include <tandem/distributed/groups/host/host_transport.h>
@@ -11,7 +11,7 @@
 
 namespace tandem::distributed {
 
-// A number in shared memory that one rank raises and others wait for. Zeroed memory is a counter at 0.
+// A number in shared memory that one rank raises and other ranks wait for. Zeroed memory is a counter at 0.
 struct alignas(64) SharedCounter {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> sleepers{0};
@@ -19,20 +19,20 @@ struct alignas(64) SharedCounter {
   bool reached(std::uint32_t target) const {
     return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
   }
-  void raise(std::uint32_t to);  // and wakes those who sleep
-  // Returns when the value differs from `seen`, or after 20 ms (chosen: the caller looks then whether the peer that it
-  // waits for is still there).
+  void raise(std::uint32_t to);  // and wakes the sleeping threads
+  // Returns when the value differs from `seen`, or after 20 ms. The caller then checks whether the peer is still there.
+  // The 20 ms are chosen, not measured.
   void sleep(std::uint32_t seen);
 };
 
 // Any thread may call the methods.
 class HostPeers {
  public:
-  // `sockets`, by rank: each becomes readable when the peer is gone. The one of `rank` itself is never looked at.
+  // `sockets[r]` becomes readable when rank r is gone. sockets[rank] is never used.
   HostPeers(int rank, std::vector<FileDescriptor> sockets) : rank_(rank), sockets_(std::move(sockets)) {}
 
-  // Waits until `counter`, which `peer` raises, has reached `target`. Throws PeerGone, PeersLate after the call's
-  // deadline, or an Error after break_off().
+  // Waits until `peer` has raised `counter` to `target`. Throws PeerGone if the peer is gone, PeersLate after the
+  // call's deadline, and an Error after break_off().
   void await(int peer, SharedCounter& counter, std::uint32_t target, const Call& call) const;
   void break_off() noexcept { broken_ = true; }
 

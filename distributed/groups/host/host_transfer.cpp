@@ -1,4 +1,4 @@
-// Messages between two ranks, which do not wait in the executor's queue.
+// The messages of a HostExecutor between two ranks. They do not wait in its queue.
 #include <tandem/core/base/deadline.h>
 #include <tandem/core/base/scope.h>
 #include <tandem/distributed/groups/executor.h>
@@ -22,11 +22,11 @@ class HostExecutor::TransferWork : public Work {
         deadline_(RunningTime::now() + executor_->options_.timeout),
         transfer_(std::move(transfer)) {}
 
-  // Neither waits for a thread that is in wait().
+  // is_done() and exception() do not block while another thread is in wait().
   bool is_done() const override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (done_ || !lock) return done_;
-    // Held, so that the transport that the transfer belongs to stays until it has answered.
+    // While this lock is held, the executor can't destroy the transport, which the transfer uses.
     const std::lock_guard executor_lock(executor_->mutex_);
     return !executor_->failure_.empty() || transfer_->is_done();
   }
@@ -76,7 +76,7 @@ class HostExecutor::TransferWork : public Work {
   const std::shared_ptr<HostExecutor> executor_;
   ObservedOperation observed_;  // guarded by mutex_
 
-  // Code that needs this mutex and the executor's locks this one first.
+  // Code that needs both this mutex and the executor's must lock this one first.
   mutable std::mutex mutex_;
   Operation given_;       // its arrays are guarded by mutex_; its name never changes
   Operation contiguous_;  // guarded by mutex_

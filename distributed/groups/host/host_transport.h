@@ -1,4 +1,5 @@
-// HostTransport: how the ranks of a HostGroup move bytes. One implementation for each kind of connection.
+// HostTransport: the interface through which the ranks of a HostGroup move bytes. Each kind of connection implements
+// it.
 #pragma once
 
 #include <tandem/core/base/deadline.h>
@@ -15,19 +16,19 @@
 
 namespace tandem::distributed {
 
-// A peer's connection ended, or its process did.
+// Thrown when a peer's connection or process has ended.
 struct PeerGone : Error {
   PeerGone(int rank, const std::string& text) : Error(text), rank(rank) {}
   int rank;
 };
 
-// Peers that did not come in time.
+// Thrown when peers do not arrive before the deadline.
 struct PeersLate : Error {
   explicit PeersLate(std::vector<int> ranks) : Error("timeout"), ranks(std::move(ranks)) {}
   std::vector<int> ranks;
 };
 
-// A peer has started another operation than this rank.
+// Thrown when a peer has started a different operation than this rank.
 struct PeerDiffers : Error {
   PeerDiffers(int rank, std::string theirs) : Error(theirs), rank(rank), theirs(std::move(theirs)) {}
   int rank;
@@ -39,12 +40,12 @@ struct Call {
   std::uint64_t sequence;  // 1, 2, 3, ... for the collectives of a group: the same on all ranks
   const std::string& signature;
   Deadline deadline;
-  // True if this thread may watch for its peers without sleeping. A thread that waits for the result has nothing else
-  // to do and may. The communication thread must leave its core to the computation.
+  // Whether this thread may spin while it waits for its peers. A thread that waits for the result may, because it has
+  // nothing else to do. The communication thread must leave its core to the computation.
   bool may_spin;
 };
 
-// A message between two ranks, under way.
+// A message between two ranks, from its start until it has been sent or received.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -52,26 +53,26 @@ class Transfer {
   virtual void wait(Deadline deadline) = 0;
 };
 
-// One thread at a time calls a transport, with two exceptions: send() and receive() may be called while another thread
-// is in run(), and break_off() at any time.
+// Only one thread at a time may call a transport, with two exceptions: send() and receive() may be called while another
+// thread is in run(), and break_off() may be called at any time.
 class HostTransport {
  public:
   virtual ~HostTransport() = default;
   virtual const char* name() const = 0;
 
-  // Runs a collective to its end. Its arrays are contiguous and in host memory. Throws one of the errors above, or
+  // Runs a collective to its end. The arrays are contiguous and in host memory. Throws one of the errors above, or
   // another Error.
   virtual void run(const Operation& operation, const Call& call) = 0;
 
-  // Begins a message. `data` is copied, so that two ranks that first send and then receive don't wait for each other.
+  // Starts to send a message. It copies `data`, so two ranks that both send first and receive second don't deadlock.
   virtual std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to) = 0;
-  // `data` stays alive until the transfer is destroyed.
+  // Starts to receive a message. The caller keeps `data` alive until the transfer is destroyed.
   virtual std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from) = 0;
 
-  // Makes whatever runs now fail soon. Any thread.
+  // Makes all running operations fail soon. Any thread may call it.
   virtual void break_off() noexcept = 0;
 
-  // An array of zeros, in memory from which run() can work without copying the array first.
+  // Returns an array of zeros, in memory that run() can use without copying the array first.
   virtual Array allocate(const Shape& shape, DType dtype) { return ops::zeros(shape, dtype); }
 };
 
@@ -79,12 +80,13 @@ struct GroupOptions;
 
 std::unique_ptr<HostTransport> gloo_transport(std::shared_ptr<Store> store, const Members& members,
                                               const GroupOptions& options);
-// Why this process can't have the segments of a group of `size` ranks, in one line; empty: it can.
+// Returns one line that says why this process can't map the segments of a group of `size` ranks, or an empty string if
+// it can.
 std::string shared_memory_problem(int size);
 std::unique_ptr<HostTransport> shared_memory_transport(Store& store, const Members& members,
                                                        const GroupOptions& options);
 
-// A transport of an annex, for the groups that ask for it: MPI's.
+// A transport that an annex adds, for groups with this backend: MPI's.
 struct HostTransportKind {
   GroupBackend backend;
   std::function<std::unique_ptr<HostTransport>(Store& store, const Members& members, const GroupOptions& options)> make;

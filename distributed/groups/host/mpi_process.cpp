@@ -28,11 +28,11 @@ void check_mpi(int code, const char* what) {
 
 void MpiMutex::lock() {
   while (!mutex_.try_lock_for(std::chrono::milliseconds(100)))
-    TANDEM_CHECK(!is_given_up_, "MPI does not come back from an earlier call");
+    TANDEM_CHECK(!is_given_up_, "an earlier call of MPI has not returned");
 }
 
 Mpi& Mpi::get() {
-  static Mpi& mpi = *new Mpi;  // for groups that are destroyed later than other static objects
+  static Mpi& mpi = *new Mpi;  // never destroyed: a group may be destroyed after other static objects
   return mpi;
 }
 
@@ -46,7 +46,7 @@ Mpi::Mpi() {
         const std::lock_guard lock(get().mutex);
         get().exits_ = true;
         get().end();
-      } catch (const std::exception&) {  // MPI does not come back, so it cannot end either
+      } catch (const std::exception&) {  // an earlier call of MPI never returned, so MPI cannot be finalized
       }
     });
   } else {
@@ -56,7 +56,8 @@ Mpi::Mpi() {
                "), a process group makes them from several, one at a time: ",
                is_initialized != 0 ? "start it with MPI_Init_thread(..., MPI_THREAD_SERIALIZED, ...)"
                                    : "install one with MPI_THREAD_SERIALIZED");
-  // MPI has no types for 16-bit floats, and other bool. These are just as many bytes; reduce_into() knows them.
+  // MPI has no types for 16-bit floats, and its bool differs. These types only have the right number of bytes, and
+  // reduce_into() interprets them.
   for (std::size_t i = 0; i < types_.size(); ++i) {
     MPI_Type_contiguous(static_cast<int>(size_of(static_cast<DType>(i))), MPI_BYTE, &types_[i]);
     MPI_Type_commit(&types_[i]);
@@ -73,7 +74,7 @@ DType Mpi::dtype(MPI_Datatype type) const {
   return static_cast<DType>(i);
 }
 
-// After scaling, a mean is a sum.
+// The arrays have already been scaled for a mean, so it is a sum here.
 MPI_Op Mpi::op(ReduceOp op) const {
   switch (op) {
     case ReduceOp::min: return min_;
@@ -94,8 +95,8 @@ void Mpi::send(const void* data, std::size_t bytes, int to, int tag, MPI_Comm co
   check_mpi(MPI_Isend(message.bytes.get(), static_cast<int>(bytes), MPI_BYTE, to, tag, comm, &message.request), "send");
 }
 
-// MPI_Finalize waits for all processes of the job, so one whose group has failed leaves without it, and mpirun ends the
-// others.
+// MPI_Finalize waits for all processes of the job. A process whose group has failed therefore exits without calling it,
+// and mpirun then ends the other processes.
 void Mpi::end() {
   if (exits_ && groups_ == 0 && !failed_ && !mutex.is_given_up()) MPI_Finalize();
 }

@@ -1,4 +1,4 @@
-// Mpi: MPI as this process has it, for the mpi backend alone.
+// Mpi: this process's connection to MPI. Only the mpi backend uses it.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -15,25 +15,25 @@
 
 namespace tandem::distributed {
 
-// Throws where `code` is not MPI_SUCCESS: what was done, and MPI's words.
+// Throws an Error with `what` and MPI's text unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* what);
 
 // Memory that MPI reads and writes until the requests are done.
 struct Pending {
   MPI_Request collective = MPI_REQUEST_NULL, to_next = MPI_REQUEST_NULL, from_previous = MPI_REQUEST_NULL;
   std::vector<Array> arrays;
-  Array joined;                            // one array for each rank in a row
+  Array joined;                            // the arrays of all ranks, one after the other
   std::array<char, 248> mine{}, theirs{};  // signatures of operations
 };
 
-// Bytes on their way, which MPI reads or writes until the request is done.
+// The bytes of a message. MPI reads or writes them until the request is done.
 struct Message {
   MPI_Request request = MPI_REQUEST_NULL;
   std::unique_ptr<char[]> bytes;
 };
 
-// A thread that calls MPI holds this mutex: one thread at a time may be in MPI. lock() throws an Error once a call of
-// MPI has not come back in time and was given up: no thread can call MPI any more.
+// A thread holds this mutex while it calls MPI, because only one thread at a time may be in MPI. If a call of MPI does
+// not return in time, its thread is abandoned. No thread can then call MPI any more, and lock() throws an Error.
 class MpiMutex {
  public:
   void lock();
@@ -46,20 +46,20 @@ class MpiMutex {
   std::atomic<bool> is_given_up_ = false;
 };
 
-// MPI in this process: started with the first group, ended when the process exits.
+// MPI in this process. The first group initialises MPI, and it is finalised when the process exits.
 class Mpi {
  public:
   static Mpi& get();
 
-  MpiMutex mutex;                                 // also held to use any of the members below
+  MpiMutex mutex;                                 // also guards all members below
   std::list<std::unique_ptr<Pending>> abandoned;  // MPI may write there as long as the process lives
-  std::list<Message> in_flight;                   // sent, or received without a receiver
+  std::list<Message> in_flight;                   // messages being sent, and receives whose Transfer is gone
 
   MPI_Datatype type(DType dtype) const { return types_.at(static_cast<std::size_t>(dtype)); }
   DType dtype(MPI_Datatype type) const;
   MPI_Op op(ReduceOp op) const;
 
-  // `data` is copied: the caller may write there at once.
+  // Copies `data`, so the caller may overwrite it at once.
   void send(const void* data, std::size_t bytes, int to, int tag, MPI_Comm comm);
 
   void add_group() { ++groups_; }

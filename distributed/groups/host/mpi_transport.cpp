@@ -21,7 +21,7 @@
 #include <optional>
 #include <thread>
 
-// The collectives are MPI's non-blocking ones, on a communicator of the group's ranks. MPI moves their bytes along only
+// The transport uses MPI's non-blocking collectives on a communicator of the group's ranks. MPI makes progress only
 // inside its own calls. It can neither wait with a deadline nor cancel a collective, so waiting is a loop of MPI_Test.
 namespace tandem::distributed {
 namespace {
@@ -31,14 +31,14 @@ using Clock = RunningTime;
 
 enum Tag { message_tag = 1, signature_tag, goodbye_tag };
 
-// A thread with other work, and one that has spun in vain, naps between tests.
+// A thread sleeps this long between two tests if it may not spin or has already spun in vain.
 constexpr std::chrono::microseconds nap{50};
-constexpr int tests_before_nap = 16;  // each moves the next pieces of a large array
+constexpr int tests_before_nap = 16;  // each test moves the next pieces of a large array
 
 // A rank's last message to each other rank of a group.
 struct Goodbye {
-  std::uint64_t collectives;  // how many it has taken part in
-  std::uint64_t messages;     // how many it has sent to the receiver of this one
+  std::uint64_t collectives;  // the number that the sender has taken part in
+  std::uint64_t messages;     // the number that it has sent to the receiver of this goodbye
 };
 
 class MpiTransport : public HostTransport {
@@ -59,10 +59,10 @@ class MpiTransport : public HostTransport {
     }
     TANDEM_CHECK(world_size >= size_, "rank ", rank_, " of ", size_, " is one of ", world_size,
                  world_size == 1 ? " process" : " processes",
-                 " to MPI: start the program with mpirun, or with srun and the --mpi that this MPI wants "
+                 " to MPI: start the program with mpirun, or with srun and the --mpi that this MPI needs "
                  "(Open MPI: pmix)");
-    // The ranks of the job need not be MPI's. Waiting for all of them here also keeps short the time in the call below,
-    // which keeps this process's other groups waiting.
+    // A rank of the job may have a different rank in MPI. Waiting for all ranks here also shortens the call below,
+    // during which the other groups of this process can't use MPI.
     const auto key = [](int r) { return "mpi/" + std::to_string(r); };
     store.set(key(rank_), std::to_string(world_rank));
     std::vector<int> world_ranks;
@@ -76,14 +76,14 @@ class MpiTransport : public HostTransport {
     mpi_.add_group();
   }
 
-  // The communicator is not freed, because MPI could then give its number to a new one while goodbyes are still in
+  // The communicator is not freed. MPI could otherwise reuse its number for a new one while goodbyes are still in
   // transit.
   ~MpiTransport() override {
     try {
       const std::lock_guard lock(mpi_.mutex);
       say_goodbye();
       mpi_.remove_group(failed_ || broken_);
-    } catch (const std::exception&) {  // MPI was given up, and may still write there
+    } catch (const std::exception&) {  // a call of MPI never returned, and MPI may still write there
       [[maybe_unused]] const auto* still_used = pending_.release();
     }
   }
@@ -129,14 +129,14 @@ class MpiTransport : public HostTransport {
   void break_off() noexcept override { broken_ = true; }
 
  private:
-  // A message that MPI has is as good as sent.
+  // MPI already has a copy of the message, so the transfer is done from the start.
   class Posted : public Transfer {
    public:
     bool is_done() override { return true; }
     void wait(Clock::time_point) override {}
   };
 
-  // A receipt that the program does not wait for in time outlives the transport.
+  // A receive that outlives the transport if the program does not wait for it in time.
   class Receipt : public Transfer {
    public:
     Receipt(MpiTransport& transport, void* data, std::size_t bytes, int from)
@@ -155,7 +155,7 @@ class MpiTransport : public HostTransport {
         if (done_) return;
         MPI_Cancel(&message_.request);
         mpi_.in_flight.push_back(std::move(message_));
-      } catch (const std::exception&) {  // MPI was given up, and may still write there
+      } catch (const std::exception&) {  // a call of MPI never returned, and MPI may still write there
         [[maybe_unused]] const auto* still_used = message_.bytes.release();
       }
     }
@@ -207,8 +207,8 @@ class MpiTransport : public HostTransport {
     bool done_ = false;
   };
 
-  // MPI_Comm_create_group has no deadline, and it makes MPI's first connections, which a firewall may swallow. So a
-  // thread of its own waits for it.
+  // MPI_Comm_create_group has no deadline. It opens MPI's first connections, which a firewall may silently drop, so a
+  // separate thread calls it.
   MPI_Comm communicator_of(std::vector<int> world_ranks, std::chrono::milliseconds timeout) {
     const auto deadline = Clock::now() + timeout;
     std::promise<MPI_Comm> promise;
@@ -244,8 +244,8 @@ class MpiTransport : public HostTransport {
 
   // --- Waiting ---
 
-  // Waits until is_done(). is_missed(goodbye) says whether the rank that left with that goodbye has not done its part.
-  // `from` is the one rank that is waited for, or -1 for all others.
+  // Waits until is_done() returns true. is_missed(goodbye) returns whether the rank that sent this goodbye left before
+  // it did its part. `from` is the rank to wait for, or -1 for all other ranks.
   template <class IsDone, class IsMissed>
   void await(const IsDone& is_done, const IsMissed& is_missed, const Call& call, int from = -1) {
     Spin spin(call.may_spin);
@@ -273,7 +273,7 @@ class MpiTransport : public HostTransport {
       const Goodbye goodbye{collectives_, sent_[r]};
       try {
         mpi_.send(&goodbye, sizeof goodbye, r, goodbye_tag, comm_);
-      } catch (const std::exception&) {  // no peer is left to say goodbye to
+      } catch (const std::exception&) {  // the peer is gone as well
       }
     }
   }
@@ -301,8 +301,8 @@ class MpiTransport : public HostTransport {
 
   // --- Whether the ranks run the same operation ---
 
-  // MPI itself would mix up the bytes of different operations. So each rank sends its signature to the next rank while
-  // the collective runs: when every rank agrees with the one before it, all agree.
+  // MPI itself would mix up the bytes of different operations. Each rank therefore sends its signature to the next rank
+  // while the collective runs. If every rank agrees with the previous rank, all ranks agree.
   void compare_signatures(const std::string& signature) {
     if (size_ == 1) return;
     Pending& p = *pending_;
@@ -327,7 +327,7 @@ class MpiTransport : public HostTransport {
     if (heard && std::strncmp(p.mine.data(), p.theirs.data(), p.mine.size()) != 0)
       throw PeerDiffers((rank_ + size_ - 1) % size_,
                         std::string(p.theirs.data(), strnlen(p.theirs.data(), p.theirs.size())));
-    // An error that comes of operations that differ is better explained by that.
+    // Keep the error for now. If the operations differ, that explains the error better.
     if (code != MPI_SUCCESS) failed_collective_ = code;
     if (!heard || !is_done(p.to_next, signature_code)) return false;
     check_mpi(failed_collective_, "collective");
@@ -345,7 +345,7 @@ class MpiTransport : public HostTransport {
 
     p.arrays = in;
     p.arrays.insert(p.arrays.end(), out.begin(), out.end());
-    const Array one = p.arrays.front();  // all_to_all adds to them
+    const Array one = p.arrays.front();  // a copy, because all_to_all appends to p.arrays
     check_count(static_cast<std::size_t>(one.numel()));
     const int n = static_cast<int>(one.numel());
     const MPI_Datatype type = mpi_.type(one.dtype());
@@ -356,7 +356,7 @@ class MpiTransport : public HostTransport {
         scale_for_mean(out[0], operation.reduce_op);
         return MPI_Iallreduce(MPI_IN_PLACE, out[0].raw(), n, type, op, comm_, &p.collective);
       case Kind::reduce: {
-        if (rank_ != root) p.joined = out[0].clone();  // a mean scales it, and `outputs` stay as they are here
+        if (rank_ != root) p.joined = out[0].clone();  // a mean scales it, but `outputs` must not change on this rank
         const Array& array = rank_ == root ? out[0] : p.joined;
         scale_for_mean(array, operation.reduce_op);
         return MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : array.raw(), array.raw(), n, type, op, root, comm_,
@@ -388,7 +388,7 @@ class MpiTransport : public HostTransport {
     }
   }
 
-  // Copies the arrays that MPI has put in a row, one of each rank, to the outputs.
+  // Copies the arrays that MPI has written one after the other, one for each rank, to the outputs.
   void finish(const Operation& operation) const {
     const bool joins =
         operation.kind == Kind::all_gather || operation.kind == Kind::gather || operation.kind == Kind::all_to_all;
@@ -418,7 +418,7 @@ class MpiTransport : public HostTransport {
   const int rank_;
   const int size_;
   std::atomic<bool> broken_ = false;
-  // Guarded by Mpi::mutex, but what `pending_` holds belongs to the thread in run().
+  // Guarded by Mpi::mutex, except for the contents of `pending_`, which belong to the thread in run().
   MPI_Comm comm_ = MPI_COMM_NULL;
   std::unique_ptr<Pending> pending_;
   int failed_collective_ = MPI_SUCCESS;

@@ -17,16 +17,16 @@ namespace tandem::distributed {
 namespace {
 
 constexpr int secret_bytes = 32;
-// The system drops a file that is passed to a process that can't open one more.
-constexpr const char* no_room = ": perhaps it may open no more files (ulimit -n)";
+// The system drops a passed file if the receiving process can't open another file.
+constexpr const char* no_room = ": perhaps it has reached its limit of open files (ulimit -n)";
 
 // The message that a rank sends over a new connection, together with the file.
 struct Greeting {
-  char secret[secret_bytes];  // the receiver's, from the store: a stranger does not know it
+  char secret[secret_bytes];  // the receiver's secret, from the store; a stranger does not know it
   int rank;
 };
 
-// In the abstract namespace: it is gone with the socket.
+// Returns an address in the abstract namespace, which disappears with the socket.
 sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -35,14 +35,14 @@ sockaddr_un abstract_address(const std::string& name, socklen_t& length) {
   return address;
 }
 
-// It does not block: a stranger can fill the queue of a listener, and stay silent on a connection.
+// The socket does not block, because a stranger could fill the listener's queue or stay silent on a connection.
 FileDescriptor unix_socket() {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  TANDEM_CHECK(socket.is_open(), "shared memory: no Unix socket: ", errno_text());
+  TANDEM_CHECK(socket.is_open(), "shared memory: could not make a Unix socket: ", errno_text());
   return socket;
 }
 
-// Room for a greeting and a file, as the system wants it.
+// The buffers for a greeting and a file, in the form that sendmsg() and recvmsg() expect.
 struct Envelope {
   explicit Envelope(Greeting& greeting) : data{&greeting, sizeof greeting} {
     message.msg_iov = &data;
@@ -70,7 +70,8 @@ void send_greeting(const FileDescriptor& socket, Greeting greeting, const FileDe
                "shared memory: could not pass a segment to a peer: ", std::strerror(errno));
 }
 
-// The files that came with a message. All are open in this process, whether it wants them or not.
+// Returns the files that arrived with a message. The system has already opened all of them in this process, so each one
+// must be closed.
 std::vector<FileDescriptor> files_of(msghdr& message) {
   std::vector<FileDescriptor> files;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
@@ -86,24 +87,24 @@ std::vector<FileDescriptor> files_of(msghdr& message) {
 
 enum class Heard { nothing_yet, greeting, nonsense };
 
-// Reads what has arrived. `file` stays empty unless exactly one file came with the greeting.
+// Reads a greeting if one has arrived. `file` stays empty unless exactly one file came with it.
 Heard receive_greeting(const FileDescriptor& socket, Greeting& greeting, FileDescriptor& file) {
   Envelope envelope(greeting);
   const ssize_t got = recvmsg(socket.get(), &envelope.message, MSG_CMSG_CLOEXEC);
   if (got < 0) return errno == EAGAIN || errno == EINTR ? Heard::nothing_yet : Heard::nonsense;
   auto files = files_of(envelope.message);
   if (got != static_cast<ssize_t>(sizeof greeting)) return Heard::nonsense;
-  // The system drops the files that it has no room for, and says so.
+  // MSG_CTRUNC means that the system dropped files for lack of room.
   if (files.size() == 1 && (envelope.message.msg_flags & MSG_CTRUNC) == 0) file = std::move(files[0]);
   return Heard::greeting;
 }
 
-// The user who runs the process at the other end.
+// Returns the user that runs the process at the other end.
 uid_t user_of_peer(const FileDescriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   TANDEM_CHECK(getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0,
-               "shared memory: could not find out who a peer is: ", std::strerror(errno));
+               "shared memory: could not find out which user runs a peer: ", std::strerror(errno));
   return peer.uid;
 }
 
@@ -125,12 +126,12 @@ FileDescriptor call(const sockaddr_un& address, socklen_t length, const Member& 
 // The text that a rank publishes in the store.
 struct Address {
   std::string name;    // of its socket
-  std::string secret;  // that those who call must know
+  std::string secret;  // every caller must know it
 };
 
 std::string key(int rank) { return "segment/" + std::to_string(rank); }
 
-// How one rank links itself to the others. Each rank calls those before it, and answers those after it.
+// Links one rank to all others. Each rank calls the ranks before it, and answers the ranks after it.
 class Linking {
  public:
   Linking(Store& store, int rank, const Members& members, const FileDescriptor& file, Deadline deadline)
@@ -139,7 +140,7 @@ class Linking {
     const sockaddr_un mine = abstract_address(own_.name, length);
     TANDEM_CHECK(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&mine), length) == 0 &&
                      listen(listener_.get(), SOMAXCONN) == 0,
-                 "shared memory: no Unix socket: ", errno_text());
+                 "shared memory: could not make a Unix socket: ", errno_text());
     store.set(key(rank), own_.name + "\n" + own_.secret);
   }
 
@@ -150,7 +151,7 @@ class Linking {
   }
 
  private:
-  // Gives rank `r` this rank's file, and waits for that rank's.
+  // Sends this rank's file to rank `r`, and waits for that rank's file.
   PeerLink call_rank(int r) const {
     const Address address = address_of(r);
     socklen_t length = 0;
@@ -160,17 +161,17 @@ class Linking {
     Greeting answer{};
     Heard heard = Heard::nothing_yet;
     while (heard == Heard::nothing_yet) {
-      TANDEM_CHECK(wait_readable(link.socket, deadline_), "shared memory: ", members_[r].name(), " did not give ",
+      TANDEM_CHECK(wait_readable(link.socket, deadline_), "shared memory: ", members_[r].name(), " did not send ",
                    members_[rank_].name(), " its segment in time");
       heard = receive_greeting(link.socket, answer, link.file);
     }
     TANDEM_CHECK(heard == Heard::greeting && link.file.is_open() && answer.rank == r && knows_secret(answer),
-                 "shared memory: ", members_[r].name(), " did not give ", members_[rank_].name(), " its segment",
+                 "shared memory: ", members_[r].name(), " did not send ", members_[rank_].name(), " its segment",
                  no_room);
     return link;
   }
 
-  // All open connections are read at the same time, so no rank waits for a connection that sends nothing.
+  // Reads all open connections at once, so a connection that sends nothing delays no rank.
   void answer_later_ranks() {
     std::vector<FileDescriptor> callers;
     for (auto late = missing_ranks(); !late.empty(); late = missing_ranks()) {
@@ -188,8 +189,8 @@ class Linking {
     }
   }
 
-  // Reads what `caller` has said. False when that is nothing yet. The file of a later rank is kept, and that rank gets
-  // this rank's. The connection of anybody else ends.
+  // Reads from `caller`. Returns false if nothing has arrived yet. If the caller is a later rank, the function keeps
+  // its file and sends it this rank's file. Otherwise it closes the connection.
   bool answer(FileDescriptor& caller) {
     PeerLink link{std::move(caller), {}};
     Greeting greeting{};
@@ -201,7 +202,7 @@ class Linking {
     const bool is_missing = heard == Heard::greeting && knows_secret(greeting) && greeting.rank > rank_ &&
                             greeting.rank < static_cast<int>(links_.size()) && !links_[greeting.rank].socket.is_open();
     if (!is_missing) return true;
-    TANDEM_CHECK(link.file.is_open(), "shared memory: ", members_[rank_].name(), " got no segment of ",
+    TANDEM_CHECK(link.file.is_open(), "shared memory: ", members_[rank_].name(), " received no segment from ",
                  members_[greeting.rank].name(), no_room);
     greet(link.socket, address_of(greeting.rank).secret);
     links_[greeting.rank] = std::move(link);
@@ -211,11 +212,11 @@ class Linking {
   void accept_caller(std::vector<FileDescriptor>& callers) const {
     FileDescriptor caller(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     TANDEM_CHECK(caller.is_open() || errno == EINTR || errno == EAGAIN || errno == ECONNABORTED,
-                 "shared memory: could not hear a peer: ", errno_text());
+                 "shared memory: could not accept a peer's connection: ", errno_text());
     if (caller.is_open() && user_of_peer(caller) == geteuid()) callers.push_back(std::move(caller));
   }
 
-  // The later ranks that have not called.
+  // Returns the later ranks that have not called yet.
   std::vector<int> missing_ranks() const {
     std::vector<int> ranks;
     for (int r = rank_ + 1; r < static_cast<int>(links_.size()); ++r) {
@@ -229,10 +230,11 @@ class Linking {
     try {
       text = store_.get(key(r));
     } catch (const Error& error) {
-      detail::fail("shared memory: ", members_[r].name(), " did not say where its socket is: ", error.what());
+      detail::fail("shared memory: ", members_[r].name(), " did not publish the address of its socket: ", error.what());
     }
     TANDEM_CHECK(text.size() == own_.name.size() + 1 + own_.secret.size() && text[own_.name.size()] == '\n',
-                 "shared memory: what the store holds for ", members_[r].name(), " is no address of this version's");
+                 "shared memory: the store's entry for ", members_[r].name(),
+                 " is not an address in this version's format");
     return {text.substr(0, own_.name.size()), text.substr(own_.name.size() + 1)};
   }
 

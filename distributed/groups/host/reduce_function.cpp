@@ -18,7 +18,7 @@ struct Product {
     return static_cast<T>(a * b);
   }
 };
-// A NaN of any rank is the result, whichever rank it comes from: only a NaN differs from itself.
+// If any rank's value is NaN, the result is NaN. Only a NaN differs from itself.
 struct Min {
   template <class T>
   T operator()(T a, T b) const {
@@ -32,8 +32,8 @@ struct Max {
   }
 };
 
-// A block at a time, so that the accumulator stays in cache and each pass is a plain loop over two arrays.
-// `prepare` is what becomes of each source's elements first.
+// Reduces one block at a time: the accumulator stays in cache, and each pass is a plain loop over two arrays. `prepare`
+// is applied to each element of a source before it is reduced.
 template <class T, class Op, class Prepare>
 void reduce(Prepare prepare, void* out, const void* const* sources, int count, std::size_t elements) {
   using C = compute_t<T>;

@@ -18,39 +18,40 @@
 //
 //   Control    progress, two headers, two slots for small arrays
 //   mailboxes  one for each rank, for messages to it (shared_messages.h)
-//   blocks     arrays of the group's memory, such as buckets of gradients; copies of arrays that lie elsewhere;
-//              messages that were not received yet
+//   blocks     arrays in the group's memory, such as buckets of gradients; copies of arrays that lie elsewhere;
+//              messages that have not been received yet
 //
-// docs/shared_memory.md follows an all_reduce through run(), whose steps stand below it in their order.
+// docs/shared_memory.md follows an all_reduce through run(). The functions below run() are its steps, in order.
 namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
 using Clock = RunningTime;
 
-// The size of a slot. A slot saves the second wait. But then every rank copies and reads the whole array, where
-// otherwise an array of the group's memory is not copied at all and the ranks share the work of an all_reduce. Measured
-// by bench/collectives with two processes on two cores of an AMD EPYC: all_reduce of 8 KB takes 7.9 us through slots
-// and 2.7 us without; of 116 KB 66 us and 9 us (16 us for arrays that are not the group's memory). So 8 KB are too many
-// for a slot. Chosen: half of that. No measurement shows from which size on a slot is slower.
+// The size of a slot. A slot saves the second wait, but every rank then copies and reads the whole array. Without a
+// slot, an array in the group's memory is not copied at all, and the ranks share the work of an all_reduce. Measured by
+// bench/collectives with two processes on two cores of an AMD EPYC: all_reduce of 8 KB takes 7.9 us through slots and
+// 2.7 us without; of 116 KB, 66 us and 9 us (16 us for arrays outside of the group's memory). So 8 KB is too large for
+// a slot. The chosen size is half of that. The exact size from which a slot is slower was not measured.
 constexpr std::size_t slot_bytes = 4096;
 
-// A rank can write whatever it likes into its segment, at any time. So what others read there is read once, and checked
-// before use.
+// A rank can write anything into its segment, at any time. For this reason, other ranks read each value there once, and
+// check it before use.
 struct Header {
   std::atomic<std::uint64_t> offset;  // of the array in the rank's segment
   char signature[248];
 };
 
-// At the beginning of each segment; the mailboxes of its rank follow.
+// The beginning of each segment. The mailboxes of its rank follow.
 struct alignas(64) Control {
-  SharedCounter progress;  // twice an operation's number: its header is there; one more: done with reading
-  Header headers[2];       // of operations with even and odd numbers
+  // 2 * number: the header of that operation is written. 2 * number + 1: this rank has finished reading.
+  SharedCounter progress;
+  Header headers[2];  // of operations with even and odd numbers
   alignas(64) char slots[2][slot_bytes];
 };
 
-// Address space, of which only what is used becomes memory. The segments of all ranks together are twice as large as
-// the machine's memory, so that no rank runs out of room before the machine runs out of memory.
+// The size of a segment in address space. Only pages that are used take memory. All segments together are twice as
+// large as the machine's memory, so the machine runs out of memory before a rank runs out of room.
 std::size_t segment_bytes(int size) {
   const auto memory =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -63,7 +64,7 @@ class SharedMemoryTransport : public HostTransport {
       : rank_(options.rank), size_(options.size) {
     TANDEM_CHECK(share_a_host(members), "the ranks are on several hosts and can't share memory: use --backend gloo");
     own_ = std::make_shared<SharedSegment>(segment_bytes(size_));
-    // Equal on all ranks, because these are the first two blocks of each segment.
+    // These two offsets are equal on all ranks, because they are the first two blocks of each segment.
     own_->allocate(sizeof(Control));
     const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
     std::vector<FileDescriptor> sockets;
@@ -82,16 +83,16 @@ class SharedMemoryTransport : public HostTransport {
 
   const char* name() const override { return "shm"; }
 
-  // A collective has two waits of all ranks for all others. First each rank writes into its header where its array lies
-  // in its segment, and waits until all arrays are there. Then it reads what it needs from the others' segments, and
-  // waits until no other rank reads from its segment. A small array is copied into one of two slots, which operations
-  // use in turn. No rank can start the operation after the next one before all ranks have finished this one, so small
-  // arrays need no second wait.
+  // In a collective, all ranks wait for each other twice. First, each rank writes the offset of its array into its
+  // header, and waits until all ranks have done so. Then it reads the data that it needs from the other segments, and
+  // waits until no other rank reads from its own segment. A small array is copied into one of two slots, which
+  // operations use in turn. No rank can start the operation after the next one before all ranks have finished this one,
+  // so small arrays need no second wait.
   void run(const Operation& operation, const Call& call) override {
     const auto ready = static_cast<std::uint32_t>(2 * call.sequence);
     const std::size_t bytes = published_bytes(operation);
-    // In a reduction or a gather through slots, a rank reads the arrays of all ranks. With two ranks these may be two
-    // full slots, and with more ranks they may not have more bytes than that.
+    // In a reduction or a gather through slots, a rank reads the arrays of all ranks. With two ranks, that is at most
+    // two full slots. With more ranks, the total may not exceed that.
     const bool fits_slot = bytes * static_cast<std::size_t>(size_) <= 2 * slot_bytes && bytes <= slot_bytes;
     const std::uint64_t offset =
         fits_slot ? copy_in(operation, control(rank_).slots[call.sequence % 2]) : publish(operation, bytes);
@@ -137,7 +138,7 @@ class SharedMemoryTransport : public HostTransport {
 
   // --- The steps of run() ---
 
-  // The bytes that this rank lets the others read. Their size is the same on all ranks.
+  // Returns the number of bytes that this rank publishes for the others to read. It is the same on all ranks.
   std::size_t published_bytes(const Operation& operation) const {
     switch (operation.kind) {
       case Kind::barrier: return 0;
@@ -168,7 +169,7 @@ class SharedMemoryTransport : public HostTransport {
     const auto arrays = published(operation);
     if (arrays.size() == 1 && own_->contains(arrays[0].raw(), bytes)) return offset_of(arrays[0].raw());
     if (!staging_.defined() || staging_.bytes() < bytes) {
-      staging_ = {};  // its memory may serve the larger one
+      staging_ = {};  // free it first: its memory may be part of the larger block
       staging_ = allocate({static_cast<std::int64_t>(bytes)}, DType::u8);
     }
     return copy_in(operation, static_cast<char*>(staging_.raw()));
@@ -188,8 +189,8 @@ class SharedMemoryTransport : public HostTransport {
     }
   }
 
-  // Each rank reduces its part of the arrays, and puts the result in the place of all of them; a block at a time, so
-  // that it is read from memory once.
+  // Reduces this rank's part of all arrays, and writes the result to that part of every array. It works one block at a
+  // time, so the data is read from memory once.
   void reduce_part(const Operation& operation, const Call& call) const {
     const Array& array = operation.outputs[0];
     const std::size_t element = size_of(array.dtype());
@@ -250,7 +251,7 @@ class SharedMemoryTransport : public HostTransport {
     }
   }
 
-  // Reduces in rank order, on whatever rank it is done, so that the bits depend on nothing else.
+  // Reduces in rank order, whichever rank does it, so the result is bitwise identical on all ranks.
   void reduce(const Operation& operation, const Call& call, std::size_t offset) const {
     const Array& out = operation.outputs[0];
     std::vector<const void*> sources;
@@ -261,7 +262,7 @@ class SharedMemoryTransport : public HostTransport {
 
   // --- Where arrays lie ---
 
-  // The arrays of `operation` that the other ranks read; copy_in() puts them in a row.
+  // Returns the arrays of `operation` that the other ranks read. copy_in() copies them one after the other.
   std::vector<Array> published(const Operation& operation) const {
     if (operation.kind == Kind::broadcast && operation.root != rank_) return {};
     return operation.inputs.empty() ? operation.outputs : operation.inputs;
@@ -271,7 +272,7 @@ class SharedMemoryTransport : public HostTransport {
     return static_cast<std::uint64_t>(static_cast<const char*>(address) - own_->base());
   }
 
-  // The address of the published_bytes() of a rank.
+  // Returns the address of the bytes that a rank publishes.
   char* array_of(int rank, const Operation& operation, const Call& call, std::size_t alignment = 1) const {
     const std::uint64_t offset = header(rank, call).offset.load(std::memory_order_relaxed);
     return segments_[static_cast<std::size_t>(rank)]->at(offset, published_bytes(operation), alignment);
@@ -283,7 +284,7 @@ class SharedMemoryTransport : public HostTransport {
   std::vector<std::shared_ptr<SharedSegment>> segments_;  // by rank
   std::optional<HostPeers> peers_;
   std::optional<SharedMessages> messages_;
-  Array staging_;  // of this segment, for copies of arrays that lie in no segment
+  Array staging_;  // in this rank's segment, for copies of arrays that lie elsewhere
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace tandem::distributed {
 namespace {
 
-constexpr std::size_t most_unread = 1024;  // messages from one rank to another that were not received yet
+constexpr std::size_t most_unread = 1024;  // the limit of messages from one rank to another that have not been received
 
 struct Message {
   std::atomic<std::uint64_t> offset;
@@ -16,7 +16,7 @@ struct Message {
   std::atomic<std::uint32_t> received;
 };
 
-// A message that lies in the sender's segment is as good as sent.
+// The sender's segment already holds the message, so the transfer is done from the start.
 class Posted : public Transfer {
  public:
   bool is_done() override { return true; }

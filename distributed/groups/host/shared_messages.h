@@ -1,4 +1,4 @@
-// SharedMessages: messages from one rank to another, through the memory that the ranks of one host share.
+// SharedMessages: sends messages from one rank to another through the memory that the ranks of one host share.
 #pragma once
 
 #include <tandem/distributed/groups/host/host_peers.h>
@@ -10,18 +10,19 @@
 
 namespace tandem::distributed {
 
-// A rank's segment holds a mailbox for each rank that it sends to. A message lies in the sender's segment until the
-// receiver has copied it. One thread at a time calls send() and receive(); any thread may wait for a Transfer.
+// A rank's segment holds a mailbox for each rank that it sends to. A message stays in the sender's segment until the
+// receiver has copied it. Only one thread at a time may call send() and receive(). Any thread may wait for a Transfer.
 class SharedMessages {
  public:
-  // The part of a rank's segment that its mailboxes need. Zeroed memory is a row of empty mailboxes.
+  // Returns the number of bytes that the mailboxes of one rank need in its segment. In zeroed memory, all mailboxes are
+  // empty.
   static std::size_t bytes(int size);
 
-  // `segments`, by rank: in each the mailboxes begin at `offset`.
+  // `segments` are ordered by rank. In each of them, the mailboxes begin at `offset`.
   SharedMessages(int rank, const HostPeers& peers, std::vector<std::shared_ptr<SharedSegment>> segments,
                  std::size_t offset);
 
-  // See HostTransport. Error when the receiver has left too many messages unread.
+  // As in HostTransport. Throws an Error if the receiver has left too many messages unread.
   std::unique_ptr<Transfer> send(const void* data, std::size_t bytes, int to);
   std::unique_ptr<Transfer> receive(void* data, std::size_t bytes, int from);
 

@@ -15,7 +15,7 @@ namespace tandem::distributed {
 namespace {
 
 constexpr std::size_t alignment = 64;
-// Freed blocks of this size and more give their memory back to the system.
+// Freed blocks of this size or larger return their memory to the system.
 constexpr std::size_t returned_bytes = std::size_t{1} << 20;
 // The size of a segment never changes.
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -24,7 +24,7 @@ constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 SharedSegment::SharedSegment(std::size_t bytes)
     : owner_("this process"), file_(memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  // Beyond this limit the process would be killed.
+  // The system would kill the process for exceeding this limit.
   rlimit largest{};
   if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur != RLIM_INFINITY)
     bytes = std::min<std::size_t>(bytes, largest.rlim_cur);
@@ -41,12 +41,12 @@ SharedSegment::SharedSegment(std::size_t bytes)
 SharedSegment::SharedSegment(FileDescriptor file, std::size_t least, std::string owner)
     : owner_(std::move(owner)), file_(std::move(file)) {
   const int sealed = fcntl(file_.get(), F_GET_SEALS);
-  TANDEM_CHECK(sealed >= 0, "shared memory: what ", owner_, " sent is no segment: ", std::strerror(errno));
+  TANDEM_CHECK(sealed >= 0, "shared memory: the file that ", owner_, " sent is not a segment: ", std::strerror(errno));
   TANDEM_CHECK((sealed & seals) == seals, "shared memory: the size of the segment that ", owner_,
                " sent is not sealed: it could shrink while this process uses it");
   struct stat status {};
-  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "shared memory: what ", owner_,
-               " sent is no file: ", std::strerror(errno));
+  TANDEM_CHECK(fstat(file_.get(), &status) == 0, "shared memory: could not get the size of the segment that ", owner_,
+               " sent: ", std::strerror(errno));
   bytes_ = static_cast<std::size_t>(status.st_size);
   TANDEM_CHECK(bytes_ >= least, "shared memory: the segment that ", owner_, " sent has ", bytes_, " bytes, at least ",
                least, " are needed");
@@ -58,13 +58,13 @@ SharedSegment::~SharedSegment() { munmap(base_, bytes_); }
 void SharedSegment::map() {
   void* address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.get(), 0);
   TANDEM_CHECK(address != MAP_FAILED, "shared memory: could not map ", bytes_, " bytes: ", std::strerror(errno),
-               ". A limit on address space (ulimit -v) may be in the way; --backend gloo needs none");
+               ". The limit on address space (ulimit -v) may be too low; --backend gloo needs less");
   base_ = static_cast<char*>(address);
 }
 
 void SharedSegment::fail_outside(std::uint64_t offset, std::size_t bytes) const {
   detail::fail("shared memory: ", owner_, " says that ", bytes, " bytes lie at ", offset, " of its segment of ", bytes_,
-               " bytes: no array can lie there. Its memory is damaged");
+               " bytes: no array can lie there. Its memory is corrupted");
 }
 
 std::size_t SharedSegment::allocate(std::size_t bytes) {

@@ -1,4 +1,4 @@
-// SharedSegment: memory of one rank that all ranks of its host can read and write.
+// SharedSegment: memory of one rank that all ranks of the same host can read and write.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -11,30 +11,31 @@
 
 namespace tandem::distributed {
 
-// A memfd: it has no name, needs no /dev/shm, and is gone with the last process that maps it. Pages take memory
-// once they are touched. Any thread may call the methods.
+// The memory is a memfd. It has no name, needs no /dev/shm, and is freed with the last process that maps it. Pages use
+// memory only once they are touched. Any thread may call the methods.
 class SharedSegment {
  public:
-  // A new segment of this process. `bytes` is the most it can ever hold.
+  // Makes a new segment of this process. `bytes` is its fixed capacity.
   explicit SharedSegment(std::size_t bytes);
-  // The segment of another process, which that process gave as a file. Error that names `owner` when the segment has
-  // fewer than `least` bytes, or when its size could still change: to touch memory that has gone ends a process.
+  // Maps the segment of another process, which passed it as a file. Throws an Error that names `owner` if the segment
+  // has fewer than `least` bytes, or if its size could still change. Touching memory beyond the end of a file would
+  // kill this process.
   SharedSegment(FileDescriptor file, std::size_t least, std::string owner);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   char* base() const { return base_; }
-  // The address of `bytes` bytes at `offset`, which the owner of the segment told. Error that names the owner when
-  // they do not lie in the segment, or not at a multiple of `alignment`.
+  // Returns the address of `bytes` bytes at `offset`, which the owner of the segment published. Throws an Error that
+  // names the owner if the bytes lie outside of the segment, or if `offset` is not a multiple of `alignment`.
   char* at(std::uint64_t offset, std::size_t bytes, std::size_t alignment = 1) const {
     if (offset > bytes_ || bytes > bytes_ - offset || offset % alignment != 0) fail_outside(offset, bytes);
     return base_ + offset;
   }
   const FileDescriptor& file() const { return file_; }
 
-  // Returns the offset of a free block, a multiple of 64. Error when there is no room. Only the process that made the
-  // segment allocates in it.
+  // Allocates a block and returns its offset, a multiple of 64. Throws an Error if there is no room. Only the process
+  // that made the segment may allocate in it.
   std::size_t allocate(std::size_t bytes);
   void free(std::size_t offset);
   // Returns whether [data, data + bytes) lies in the segment.

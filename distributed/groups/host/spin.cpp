@@ -9,17 +9,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Chosen: some skew between the ranks of a step, and far more than it takes to wake a sleeping thread.
+// Chosen: long enough for some skew between the ranks of a step, and far longer than waking a sleeping thread takes.
 constexpr std::chrono::microseconds spin_time{2000};
 
-// A thread that yields to another program's busy thread gets its core back after a whole slice of time, 3 to 4 ms. A
-// thread that sleeps is woken at once, because it has used less of its time. So a process whose core other work needs
-// sleeps instead. Chosen: a rank that shares this core yields far sooner than `long_yield`, and one slice lost in
-// `sleep_time` costs 4 %.
+// A thread that yields to another program's busy thread gets its core back only after a whole time slice of 3 to 4 ms.
+// A thread that sleeps is scheduled at once when it wakes, because it has used less of its CPU time. A process
+// therefore sleeps if other work needs its core. Both values are chosen: a rank that shares this core yields far sooner
+// than `long_yield`, and one time slice lost per `sleep_time` costs 4 %.
 constexpr std::chrono::microseconds long_yield{500};
 constexpr std::chrono::milliseconds sleep_time{100};
 
-std::atomic<Clock::rep> sleeps_until{0};  // of all threads of this process
+std::atomic<Clock::rep> sleeps_until{0};  // for all threads of this process
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool Spin::goes_on() {
   if (after - before < long_yield) return true;
   sleeps_until.store((after + sleep_time).time_since_epoch().count(), std::memory_order_relaxed);
   until_ = {};
-  return true;  // the caller looks once more
+  return true;  // the caller checks once more
 }
 
 }  // namespace tandem::distributed

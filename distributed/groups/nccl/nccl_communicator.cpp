@@ -14,12 +14,11 @@ const char* advice(ncclResult_t result) {
     case ncclUnhandledCudaError: return ". NCCL_DEBUG=WARN shows the CUDA call";
     case ncclSystemError:
       return ". NCCL_DEBUG=WARN shows the system call; NCCL_SOCKET_IFNAME chooses the network interface, and "
-             "containers need "
-             "room in /dev/shm";
+             "containers need room in /dev/shm";
     case ncclInvalidUsage:
       return ". Two processes with one GPU need NCCL 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1; NCCL_DEBUG=WARN "
              "says more";
-    case ncclRemoteError: return ", a peer or the way to it is gone";
+    case ncclRemoteError: return ": a peer or the connection to it is gone";
     default: return ". NCCL_DEBUG=WARN says more";
   }
 }
@@ -47,7 +46,7 @@ NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id,
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   const auto result = ncclCommInitRankConfig(&communicator_, size, id, rank, &config);
-  ncclComm_t blocking = nullptr;  // NCCL may write it until the one that is split has ended
+  ncclComm_t blocking = nullptr;  // NCCL may write it until the communicator that is being split has ended
   try {
     TANDEM_CHECK(!is_error(result), text_of(communicator_, result));
     await("connecting the GPUs", keep_waiting);
@@ -61,8 +60,9 @@ NcclCommunicator::NcclCommunicator(int rank, int size, const ncclUniqueId& id,
   }
 }
 
-// A communicator that does not block starts a thread of the host for each operation. That pays off only in the
-// beginning, when peers may be missing. ncclCommSplit blocks if the communicator that is split blocks.
+// A non-blocking communicator starts a host thread for each operation. That pays off only at the beginning, when peers
+// may be missing. So the communicator is replaced by a blocking one. The split itself does not block, because the
+// original communicator does not.
 void NcclCommunicator::become_blocking([[maybe_unused]] int rank, [[maybe_unused]] ncclComm_t& blocking,
                                        [[maybe_unused]] const std::function<void()>& keep_waiting) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 0)
@@ -83,7 +83,7 @@ void NcclCommunicator::run(const char* what, const std::function<ncclResult_t(nc
   ncclResult_t result = ncclSuccess;
   {
     const std::lock_guard one_call(calls_);
-    result = enqueue(current(what));  // may wait for peers: abort() ends that
+    result = enqueue(current(what));  // may wait for peers; abort() ends that wait
   }
   if (result == ncclInProgress) return await(what, keep_waiting);
   TANDEM_CHECK(!is_error(result), what, ": ", text_of(nullptr, result));
@@ -95,7 +95,7 @@ ncclComm_t NcclCommunicator::current(const char* what) {
   return communicator_;
 }
 
-// Mostly NCCL is done within microseconds; connecting takes it long.
+// NCCL is usually done within microseconds, but connecting takes long. So the first looks follow each other quickly.
 void NcclCommunicator::await(const char* what, const std::function<void()>& keep_waiting) {
   constexpr int brief_looks = 200;
   for (int looks = 0;; ++looks) {
@@ -128,7 +128,7 @@ void* NcclCommunicator::remember([[maybe_unused]] void* data, [[maybe_unused]] s
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
   const std::lock_guard one_call(calls_);
   const std::lock_guard lock(mutex_);
-  // Without it everything works too, so a refusal is no error.
+  // Registration only saves a copy, so a failure is not an error.
   if (communicator_ && is_error(ncclCommRegister(communicator_, data, bytes, &handle))) handle = nullptr;
 #endif
   return handle;
@@ -141,7 +141,7 @@ void NcclCommunicator::forget([[maybe_unused]] void* handle) noexcept {
 #endif
 }
 
-// ncclCommFinalize may wait for peers, too: another thread waits for it, so that this one can give up.
+// ncclCommFinalize may wait for peers too. Another thread calls it, so this thread can give up.
 void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   {
     const auto communicator = current("leaving");
@@ -162,8 +162,8 @@ void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   if (communicator_) ncclCommDestroy(std::exchange(communicator_, nullptr));
 }
 
-// Another thread may be in a call that waits for peers, and ncclCommAbort frees what that call uses. If NCCL can revoke
-// a communicator, this is done first. The call then ends, and this thread waits for its end.
+// Another thread may be in a call that waits for peers, and ncclCommAbort frees memory that this call uses. If NCCL can
+// revoke a communicator, abort() revokes it first. The call then ends, and abort() waits for that.
 void NcclCommunicator::abort() noexcept {
   ncclComm_t communicator = nullptr;
   [[maybe_unused]] bool blocks = false;
@@ -176,7 +176,7 @@ void NcclCommunicator::abort() noexcept {
   std::unique_lock left(calls_, std::defer_lock);
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 9)
   if (blocks) ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT);
-  static_cast<void>(left.try_lock_for(std::chrono::seconds(10)));  // longer only where NCCL hangs, which abort may end
+  static_cast<void>(left.try_lock_for(std::chrono::seconds(10)));  // fails only if NCCL hangs; aborting may end that
 #endif
   ncclCommAbort(communicator);
 }

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds leaving_time{10000};  // for NCCL to end in order
+constexpr milliseconds leaving_time{10000};  // the longest wait for NCCL to end in order
 
 }  // namespace
 
@@ -39,14 +39,14 @@ class NcclExecutor::NcclWork : public Work {
     return task_->error;
   }
   void wait() override {
-    Operation given, contiguous;  // let go of outside the lock
+    Operation given, contiguous;  // released outside the lock
     std::optional<NanMarks> marks;
     backend(executor_->device_);
     const std::lock_guard lock(executor_->mutex_);
     if (task_->error) std::rethrow_exception(task_->error);
     if (!task_->done) TANDEM_CUDA(cudaStreamWaitEvent(cuda::current_stream(), task_->finished));
     task_->awaited = true;
-    // The next user of this memory uses it in this stream too, after the event.
+    // The memory can be released now. Its next user will use it in the same stream, after the event.
     given = std::exchange(task_->given, {});
     contiguous = std::exchange(task_->contiguous, {});
     marks = std::exchange(task_->marks, {});
@@ -105,7 +105,7 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
     for (const auto& array : *arrays) {
       TANDEM_CHECK(array.device() == device_, operation.what(), ": an array is on ", array.device(),
                    ", but this rank's group is on ", device_,
-                   ": all arrays of one operation belong on the GPU of the group");
+                   ": all arrays of an operation must be on the group's GPU");
     }
   }
   backend(device_);
@@ -133,7 +133,7 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
     std::erase_if(graphs_, [&](const auto& one) { return one.expired() || one.lock() == graph; });
     graphs_.push_back(graph);
   }
-  if (!failure_.empty()) {  // the watching thread no longer looks
+  if (!failure_.empty()) {  // the watching thread has already stopped
     task->error = std::make_exception_ptr(PeerError(failure_));
     task->done = true;
   }
@@ -144,7 +144,7 @@ std::shared_ptr<Work> NcclExecutor::start(Operation operation) {
   return work;
 }
 
-// Puts an operation into the group's stream. The GPU begins it when it has done what is in the compute stream by now.
+// Puts an operation into the group's stream. The GPU starts it after all work that is in the compute stream now.
 void NcclExecutor::enqueue(Task& task) {
   const cudaStream_t compute = cuda::current_stream();
   task.recorded = is_recorded(compute);
@@ -168,7 +168,7 @@ void NcclExecutor::enqueue(Task& task) {
   } catch (const std::exception& error) {
     set_patience({});
     operation.end(true);
-    // If a peer or the watching thread reported first, its reason counts.
+    // If a peer or the watching thread reported a failure first, that reason counts.
     throw_if_failed();
     fail(report_to_ranks(*store_, error.what()));
     throw PeerError(failure());
@@ -181,7 +181,7 @@ void NcclExecutor::enqueue(Task& task) {
   if (task.recorded) operation.end(false);
 }
 
-// NCCL waits for the graphs that hold its kernels when a communicator ends, forever if need be.
+// When a communicator ends, NCCL waits, possibly forever, for the graphs that hold its kernels.
 void NcclExecutor::break_off_graphs(const std::string& why) {
   const auto cause = std::make_exception_ptr(PeerError("a recorded step can't be repeated: " + why));
   const std::lock_guard lock(mutex_);
@@ -225,7 +225,7 @@ Array NcclExecutor::allocate(const Shape& shape, DType dtype) {
   const auto array = ops::zeros(shape, dtype, device_);
   void* handle = communicator_->remember(array.raw(), array.bytes());
   if (!handle) return array;
-  // NCCL must forget it before the allocator hands it out again or returns it to the driver.
+  // NCCL must forget the memory before the allocator reuses it or returns it to the driver.
   auto release = [memory = array.storage(), executor = weak_from_this(), handle] {
     if (const auto alive = executor.lock()) alive->communicator_->forget(handle);
   };

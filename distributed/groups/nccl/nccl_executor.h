@@ -1,4 +1,4 @@
-// NcclExecutor: a group's operations on one GPU, from start() until the GPU has done them.
+// NcclExecutor: runs a group's operations on one GPU, from start() until the GPU has finished them.
 #pragma once
 
 #include <tandem/core/base/deadline.h>
@@ -27,24 +27,25 @@ namespace tandem::distributed {
 
 // Returns whether a CUDA graph is being recorded in `stream`.
 bool is_recorded(cudaStream_t stream);
-// A key of the executor's store, there once the rank has left with everything done.
+// A key of the executor's store. The rank sets it when it leaves after finishing all operations.
 std::string ended_key(int rank);
 
-// Any thread may call start(). The executor's own thread, the watching thread, looks at the operations that
-// run. It lets go of the arrays of those that are done. When an operation fails, does not end in time or is left alone
-// by a peer, it stops NCCL. The first failure is the whole group's, on all ranks.
+// Any thread may call start(). The executor's own thread, the watching thread, polls the running operations, and
+// releases the arrays of operations that are done. It stops NCCL when an operation fails, does not end in time, or
+// waits for a peer that has left. The first failure counts for the whole group, on all ranks.
 class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
  public:
-  // `store` is this executor's own part of the host group's, which is told of a failure too.
+  // `store` is the executor's own part of the host group's store. The executor also reports a failure to the host
+  // group.
   NcclExecutor(std::shared_ptr<ProcessGroup> host, std::shared_ptr<Store> store, Members members, Device device,
                const Observers& observers, const ncclUniqueId& id);
 
-  // `operation` is on arrays of the device, and neither a barrier nor a message.
+  // The arrays of `operation` are on the device. It must not be a barrier or a message.
   std::shared_ptr<Work> start(Operation operation);
-  // Ends the running operations: cleanly if the program has waited for all of them, else at once.
+  // Lets the running operations finish if the program has waited for all of them. Otherwise aborts them.
   void close();
 
-  // Zeros that NCCL knows. They may outlive the executor.
+  // Returns zeros in memory that is registered with NCCL. The array may outlive the executor.
   Array allocate(const Shape& shape, DType dtype);
 
   std::string failure();
@@ -52,16 +53,16 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
 
  private:
   using Clock = RunningTime;
-  // One thread has a task to itself until the task is in pending_. From then on mutex_ guards it.
+  // A task belongs to the thread that starts it until it is in pending_. From then on, mutex_ guards it.
   struct Task {
     Operation given;
     Operation contiguous;
     std::optional<NanMarks> marks;
     std::string what;
-    std::optional<ObservedOperation> observed;  // once it is given to NCCL
+    std::optional<ObservedOperation> observed;  // set when the operation is passed to NCCL
     cuda::CudaEvent finished;
-    bool recorded = false;  // in a CUDA graph: the operation runs when the graph does
-    bool awaited = false;   // a stream waits for it
+    bool recorded = false;  // into a CUDA graph; the operation runs whenever the graph runs
+    bool awaited = false;   // whether a stream waits for it
     bool done = false;
     std::exception_ptr error;
   };
@@ -91,29 +92,29 @@ class NcclExecutor : public std::enable_shared_from_this<NcclExecutor> {
   const int rank_, next_;
   const std::chrono::milliseconds timeout_;
   cudaStream_t stream_ = nullptr;
-  cuda::CudaEvent ready_;      // where the compute stream is when an operation is started
-  std::mutex starting_;        // one thread at a time gives NCCL an operation
+  cuda::CudaEvent ready_;      // marks the end of the compute stream when an operation is started
+  std::mutex starting_;        // held by the thread that passes an operation to NCCL
   std::uint64_t started_ = 0;  // guarded by starting_; collectives
   std::unique_ptr<NcclCommunicator> communicator_;
 
-  // Looks after the operation that is being started; empty when none is. The watching thread calls it.
+  // Throws if the operation that is being started should give up. Empty if none is. The watching thread calls it.
   std::function<void()> patience_;
   std::mutex patience_mutex_;  // guards patience_, also while it runs
 
   std::mutex mutex_;
   std::condition_variable wake_;               // the watching thread waits here
-  std::deque<std::shared_ptr<Task>> pending_;  // guarded by mutex_; started, and not seen to be done
-  Clock::time_point front_since_;              // guarded by mutex_; since when the first of pending_ is the first
+  std::deque<std::shared_ptr<Task>> pending_;  // guarded by mutex_; started, and not known to be done
+  Clock::time_point front_since_;              // guarded by mutex_; when pending_.front() became the first
   std::string failure_;                        // guarded by mutex_; the first failure; empty: none
-  // Guarded by mutex_: the CUDA graphs that hold operations of this group.
+  // Guarded by mutex_. The CUDA graphs that hold operations of this group.
   std::vector<std::weak_ptr<cuda::ExecutableGraph>> graphs_;
   bool closing_ = false;      // guarded by mutex_
   GroupObservers observers_;  // their threads may call fail()
 
-  // Used by the watching thread alone.
-  Clock::time_point last_look_;   // at the store
-  bool neighbour_left_ = false;   // the next rank has left while the GPU waits for something
-  Clock::time_point left_since_;  // since when neighbour_left_ has been true
+  // Only the watching thread uses these members.
+  Clock::time_point last_look_;   // when it last checked the store
+  bool neighbour_left_ = false;   // whether the next rank has left while the GPU is still waiting
+  Clock::time_point left_since_;  // when neighbour_left_ became true
 
   std::thread thread_;  // the last member: it uses all the others
 };

@@ -17,8 +17,8 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// Two ranks with one GPU make NCCL hang or fail with words that name neither. All ranks find the same. The slices of a
-// GPU (MIG) share its bus id, and each has a UUID of its own.
+// If two ranks use the same GPU, NCCL hangs, or fails with an error that names neither rank. This check throws the same
+// Error on all ranks. The slices of a GPU (MIG) have the same bus id, but different UUIDs.
 void check_own_gpu(ProcessGroup& host, const Members& members, Device device) {
   char bus_id[32] = "";
   TANDEM_CUDA(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device.index));
@@ -42,7 +42,7 @@ class NcclGroup : public ForwardingGroup {
  public:
   NcclGroup(std::shared_ptr<ProcessGroup> host, Device device, int job_rank, const Observers& observers)
       : ForwardingGroup(std::move(host)), device_(device), observers_(observers) {
-    tandem::backend(device_);  // makes it this thread's
+    tandem::backend(device_);  // makes it this thread's device
     auto store = prefix_store("nccl", group_->store());
     auto members = collect_members(*store, rank(), size(), {.rank = job_rank, .backend = "nccl"}, timeout());
     check_own_gpu(*group_, members, device_);
@@ -73,8 +73,8 @@ class NcclGroup : public ForwardingGroup {
                                                    : nullptr;
     const bool message = operation.kind == Kind::send || operation.kind == Kind::receive;
     if (one && !one->device().is_cpu() && !message) return executor_->start(std::move(operation));
-    // Code that runs after a failure on the GPU, such as a checkpoint, must not use the numbers that the failure left
-    // there.
+    // Code that runs after a failure on the GPU, such as a checkpoint, must not use the undefined numbers in its
+    // memory.
     const auto failure = executor_->failure();
     if (!failure.empty()) throw PeerError(broken_text(operation.what(), failure));
     return group_->start(std::move(operation));

@@ -23,7 +23,7 @@ ncclDataType_t type_of(DType dtype) {
   detail::fail("NCCL has no type for ", dtype);
 }
 
-// For truth values, a sum is true if any is true, and a product if all are.
+// For booleans, a sum is true if any value is true, and a product is true if all values are true.
 ncclRedOp_t reduction_of(ReduceOp op, DType dtype) {
   const bool truth = dtype == DType::boolean;
   switch (op) {
@@ -43,7 +43,8 @@ bool are_adjacent(const std::vector<Array>& arrays) {
   return true;
 }
 
-// As `arrays`, one behind the other in new memory.
+// Returns arrays of the same number and shape as `arrays`, one after the other in new memory. Their contents are
+// undefined.
 std::vector<Array> adjacent_like(const std::vector<Array>& arrays) {
   const Array& one = arrays.front();
   const auto n = one.numel(), count = static_cast<std::int64_t>(arrays.size());
@@ -53,14 +54,14 @@ std::vector<Array> adjacent_like(const std::vector<Array>& arrays) {
   return parts;
 }
 
-// Several calls as one operation; the first error, if there is one.
+// Runs several calls as one NCCL operation. end() returns the first error.
 class GroupedCalls {
  public:
   GroupedCalls() { add(ncclGroupStart()); }
   void add(ncclResult_t result) {
     if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = result;
   }
-  // A group that was begun must be ended, whatever happened in it.
+  // A group that was started must be ended, even after an error.
   ncclResult_t end() {
     add(ncclGroupEnd());
     return result_;
@@ -79,8 +80,7 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
 }  // namespace
 
 Operation adjacent(Operation operation) {
-  // Other ranks don't know whether this rank's arrays have that layout already, so the layout must not decide which
-  // call is made.
+  // All ranks must make the same NCCL call, so the call must not depend on the layout of this rank's arrays.
   if (operation.kind == Kind::all_gather && !are_adjacent(operation.outputs))
     operation.outputs = adjacent_like(operation.outputs);
   if (operation.kind == Kind::reduce_scatter && !are_adjacent(operation.inputs)) {
@@ -167,7 +167,7 @@ ncclResult_t issue(const Operation& operation, ncclComm_t communicator, cudaStre
     case Kind::send:
     case Kind::receive: break;
   }
-  detail::fail(operation.what(), " is not for NCCL");
+  detail::fail(operation.what(), " can't run over NCCL");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The translation of each kind of operation to NCCL.
+// Translates each kind of operation to NCCL calls.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -10,25 +10,26 @@
 
 namespace tandem::distributed {
 
-// NCCL takes the ranks' parts of an all_gather's outputs and of a reduce_scatter's inputs as one array. The same
-// operation on arrays of which these lie one behind the other: the given ones where they do, else room for the outputs
-// and copies of the inputs, which are made in the current stream.
+// NCCL expects the outputs of an all_gather and the inputs of a reduce_scatter as one array. Returns the same operation
+// with these arrays one after the other in memory. If they already are, the arrays stay the same. Otherwise, new memory
+// replaces the outputs, and copies that are made in the current stream replace the inputs.
 Operation adjacent(Operation contiguous);
 
-// NCCL's minimum and maximum of floats are fmin and fmax, which leave out a NaN. Such an operation is accompanied by an
-// array of marks: NaN where a number is NaN, else 0. The sum of the marks over the ranks is NaN wherever the result
-// must be NaN.
+// NCCL's minimum and maximum of floats are fmin and fmax, which ignore NaN. For this reason, a second operation sums an
+// array of marks over the ranks. A mark is NaN if the number is NaN, and 0 otherwise. The sum of the marks is NaN
+// wherever the result must be NaN.
 struct NanMarks {
   Operation sum;
-  std::vector<Array> outputs;  // those of the operation, as its caller gave them
+  std::vector<Array> outputs;  // of the minimum or maximum, as its caller passed them
 
-  // None for an operation that loses no NaN. `contiguous` is what adjacent() has made of `given`.
+  // Returns nullopt for an operation that does not lose NaN. `contiguous` is the result of adjacent() for `given`.
   static std::optional<NanMarks> of(const Operation& contiguous, const Operation& given);
-  // To be called in a stream that has waited for both operations.
+  // Writes NaN into the outputs wherever the sum of the marks is NaN. The current stream must have waited for both
+  // operations.
   void write() const;
 };
 
-// Issues what adjacent() has made, and the sum of its marks, in `stream`.
+// Issues an operation that adjacent() returned, and the sum of its marks, in `stream`.
 ncclResult_t issue(const Operation& operation, const std::optional<NanMarks>& marks, ncclComm_t communicator,
                    cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// The work of an NcclExecutor's thread while operations run. If they don't end, it finds out which rank is to blame.
+// The watching thread of an NcclExecutor. If operations don't end, it finds out which rank is to blame.
 #include <tandem/core/cuda/undefined_contents.h>
 #include <tandem/distributed/groups/executor.h>
 #include <tandem/distributed/groups/nccl/nccl_executor.h>
@@ -11,12 +11,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds watch_period{2};   // while something runs
-constexpr milliseconds idle_period{500};  // while nothing does
-constexpr milliseconds look_period{250};  // between two looks at the store
-constexpr milliseconds patience{1000};    // with an operation whose peer has left: others may just be slow
+constexpr milliseconds watch_period{2};   // while operations run
+constexpr milliseconds idle_period{500};  // while no operation runs
+constexpr milliseconds look_period{250};  // between two checks of the store
+constexpr milliseconds patience{1000};    // after a peer has left: other ranks may just be slow
 
-// False when the store is gone: then only the timeout ends an operation that is stuck.
+// Returns false if the store is gone. Then only the timeout ends an operation that is stuck.
 bool is_set(Store& store, const std::string& key) {
   try {
     return store.check({key});
@@ -28,9 +28,9 @@ bool is_set(Store& store, const std::string& key) {
 }  // namespace
 
 void NcclExecutor::watch() {
-  // Errors of these two show in find_failure().
+  // If these two calls fail, find_failure() reports the error later.
   cudaSetDevice(device_.index);
-  // Looking at events must not disturb a thread that records a CUDA graph.
+  // Polling events must not disturb a thread that records a CUDA graph.
   auto mode = cudaStreamCaptureModeRelaxed;
   cudaThreadExchangeStreamCaptureMode(&mode);
   std::unique_lock lock(mutex_);
@@ -50,7 +50,7 @@ void NcclExecutor::watch() {
     lock.lock();
   }
   if (failure_.empty()) return;
-  // Running operations end with undefined numbers: report that before a program reads them.
+  // The results of aborted operations are undefined. Report the error before the program reads them.
   const auto error = std::make_exception_ptr(PeerError(failure_));
   if (!closing_ && (!pending_.empty() || !graphs_.empty())) cuda::mark_undefined(device_.index, error);
   for (const auto& task : pending_) {
@@ -66,8 +66,8 @@ void NcclExecutor::watch() {
   pending_.clear();  // NCCL no longer touches their arrays
 }
 
-// A Work that the program does not wait for may live long, but its arrays need not. The caller releases them, outside
-// the lock.
+// Removes the finished operations from pending_, and returns them with their arrays, which the caller releases outside
+// the lock. A Work that the program does not wait for may live long, but its arrays need not.
 std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   std::vector<Finished> finished;
   while (!pending_.empty() && pending_.front()->finished.state() == cudaSuccess) {
@@ -81,7 +81,7 @@ std::vector<NcclExecutor::Finished> NcclExecutor::take_finished() {
   return finished;
 }
 
-// The problem, or an empty text.
+// Returns the failure, or an empty string if nothing failed.
 std::string NcclExecutor::find_failure() {
   std::shared_ptr<Task> front;
   Clock::time_point since;
@@ -114,8 +114,9 @@ std::string NcclExecutor::find_failure() {
 
   if (now - last_look_ < look_period) return "";
   last_look_ = now;
-  // Every rank watches the next one. When a recorded step ends is not known. So a next rank that left in order, having
-  // done all its operations, is no failure then, unless the GPU works for as long as the timeout without it.
+  // Every rank watches the next rank. During a recorded step, this rank can't tell when its operations end. The next
+  // rank may then leave in order, after finishing all its operations. That is a failure only if this rank's GPU stays
+  // busy for longer than the timeout afterwards.
   const bool stuck = (front && now - since > look_period) || (!front && holds_recorded && is_busy());
   if (!stuck || members_.size() == 1) {
     neighbour_left_ = false;
@@ -135,7 +136,7 @@ bool NcclExecutor::has_left(int rank) try {
   return false;  // the store is gone
 }
 
-// "rank 1 (host, pid 4711) has left"; empty: none has.
+// Returns "rank 1 (host, pid 4711) has left", or an empty string if no rank has left.
 std::string NcclExecutor::find_departed() {
   std::vector<int> ranks;
   for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
@@ -145,7 +146,7 @@ std::string NcclExecutor::find_departed() {
   return names_of(members_, ranks) + (ranks.size() == 1 ? " has left" : " have left");
 }
 
-// Returns whether the compute stream, where recorded steps run, still has unfinished work.
+// Returns whether the compute stream, in which recorded steps run, has unfinished work.
 bool NcclExecutor::is_busy() {
   const cudaStream_t compute = cuda::current_stream();
   if (is_recorded(compute) || cudaStreamQuery(compute) != cudaErrorNotReady) return false;
@@ -163,7 +164,7 @@ std::string NcclExecutor::explain_late(const ObservedOperation& operation) {
   return operation.what + " did not end within " + seconds_text(timeout_) + (where.empty() ? "" : ": " + where);
 }
 
-// Any thread may call this. The watching thread does the rest.
+// Stores the failure and reports it. Any thread may call it. The watching thread then aborts the operations.
 void NcclExecutor::fail(const std::string& failure) {
   {
     const std::lock_guard lock(mutex_);
@@ -172,11 +173,11 @@ void NcclExecutor::fail(const std::string& failure) {
   }
   observers_.failed(failure);
   wake_.notify_all();
-  report_to_ranks(*host_->store(), failure);  // nothing goes on over the host either
+  report_to_ranks(*host_->store(), failure);  // the host group must stop too
 }
 
-// A function that throws when it is in vain to wait for NCCL on the host any longer. It is called again and again: by
-// NcclCommunicator while it connects the ranks, and by the watching thread while an operation is started.
+// Returns a function that throws when the host should stop waiting for NCCL. NcclCommunicator calls it repeatedly while
+// it connects the ranks, and the watching thread calls it while an operation is being started.
 std::function<void()> NcclExecutor::patience_for(const ObservedOperation& operation) {
   return [this, &operation, deadline = Clock::now() + timeout_, look = Clock::now() + patience]() mutable {
     throw_if_failed();

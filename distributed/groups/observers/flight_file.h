@@ -1,12 +1,12 @@
-// The file of a flight recorder: one FlightHeader, then a ring of FlightEntry.
+// The format of a flight recorder's file: one FlightHeader, followed by a ring of FlightEntry.
 #pragma once
 
 #include <cstdint>
 
 namespace tandem::distributed {
 
-// One operation of a group. Entry n is in place (n - 1) % capacity. Times are nanoseconds of the host's steady clock;
-// 0: not yet. Texts end with a zero byte, and are cut where they are too long.
+// One operation of a group. Entry n is at index (n - 1) % capacity of the ring. Times are nanoseconds of the host's
+// steady clock, or 0 for "not yet". Strings end with a zero byte and are truncated if they are too long.
 struct alignas(64) FlightEntry {
   enum class State : std::uint8_t {
     started,  // the program has called the operation
@@ -14,12 +14,12 @@ struct alignas(64) FlightEntry {
     done,
     failed
   };
-  std::uint64_t number;    // from 1 on; 0: nothing yet, or the entry is being written
-  std::uint64_t sequence;  // among the collectives of the group, from 1 on; 0: a message, or nothing to move
-  std::int64_t started, running, ended;  // when the entry came into that state; `ended`: done or failed
+  std::uint64_t number;    // counts from 1; 0: the entry is empty or being written
+  std::uint64_t sequence;  // among the group's collectives, counts from 1; 0: a message, or nothing to move
+  std::int64_t started, running, ended;  // when the operation entered that state; `ended`: done or failed
   State state;
   std::uint8_t kind, reduce_op, dtype;  // of Operation and DType
-  std::uint16_t group;                  // its place in FlightHeader::groups
+  std::uint16_t group;                  // its index in FlightHeader::groups
   std::uint16_t ndim;
   std::int32_t root;
   std::uint32_t arrays;
@@ -29,7 +29,7 @@ struct alignas(64) FlightEntry {
 static_assert(sizeof(FlightEntry) == 192);
 
 struct FlightGroup {
-  char name[124];  // "gloo of ranks 0-3": the same on all its ranks, and no other group of the job has it
+  char name[124];  // "gloo of ranks 0-3": the same on all ranks of the group, and unique in the job
   std::int32_t size;
 };
 
@@ -46,13 +46,13 @@ struct alignas(64) FlightHeader {
   std::uint32_t has_left;  // 1: the rank has left its job cleanly
   std::int64_t made_utc;   // nanoseconds since 1970, at the same moment as made_steady
   std::int64_t made_steady;
-  std::int64_t alive;   // the last sign of life, which comes twice a second; steady
+  std::int64_t alive;   // time of the last sign of life (there are two per second); steady clock
   std::uint64_t count;  // entries written so far
   std::uint32_t group_count;
-  std::uint32_t groups_left_out;  // beyond most_groups; their operations are not recorded
+  std::uint32_t groups_left_out;  // groups beyond most_groups, whose operations are not recorded
   char host[128];
-  char job[64];        // equal for all ranks of one generation of the job, and for no others
-  char failure[1024];  // why the rank's first operation failed; empty: none did
+  char job[64];        // the same for all ranks of one generation of the job, and unique
+  char failure[1024];  // the reason of the rank's first failure; empty: nothing failed
   FlightGroup groups[most_groups];
 };
 

@@ -32,7 +32,7 @@ void put_text(char (&to)[n], const std::string& text) {
   to[size] = '\0';
 }
 
-// The latest recorder of the process. The handler of SIGUSR2 copies it.
+// Describes the file of the latest recorder of the process, for the handler of SIGUSR2, which copies it.
 struct Copy {
   const void* memory;
   std::size_t bytes;
@@ -42,8 +42,8 @@ Copy copy_of_latest;
 bool has_latest = false;
 std::atomic_flag copy_is_used;
 
-// Guards copy_of_latest and has_latest, also from the handler, which may run on any thread. The thread that holds the
-// lock is never interrupted by the handler: the handler would wait for it forever.
+// Guards copy_of_latest and has_latest, also against the handler, which may run on any thread. The lock blocks SIGUSR2
+// on its thread, because a handler that interrupts this thread would deadlock.
 class CopyLock {
  public:
   CopyLock() {
@@ -65,7 +65,7 @@ class CopyLock {
   sigset_t before_;
 };
 
-// Calls only what a signal handler may call.
+// Calls only async-signal-safe functions.
 void copy_latest(int) {
   const int before = errno;
   const CopyLock lock;
@@ -103,11 +103,11 @@ FlightRecorder::FlightRecorder(const Options& options)
       path_(std::filesystem::absolute(options.folder) / ("rank-" + std::to_string(options.rank))),
       in_use_(use_folder(options.folder)) {
   bytes_ = sizeof(FlightHeader) + options.capacity * sizeof(FlightEntry);
-  // Not the file that may be there: another process may have mapped it.
+  // Do not reuse an existing file, because another process may have mapped it.
   ::unlink(path_.c_str());
   const FileDescriptor file(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   TANDEM_CHECK(file.is_open(), "cannot make ", path_.string(), ": ", explain_file_error(errno));
-  // Without room on the disk, writing to the mapped memory would kill the process.
+  // Reserve the disk space. Otherwise, writing to the mapped memory would kill the process if the disk is full.
   int error = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes_));
   void* memory = MAP_FAILED;
   if (!error) {
@@ -146,9 +146,9 @@ FlightRecorder::~FlightRecorder() {
   if (!options_.is_temporary) return;
   if (went_well) {
     ::unlink(path_.c_str());
-    ::rmdir(path_.parent_path().c_str());  // fails as long as another rank's file is there
+    ::rmdir(path_.parent_path().c_str());  // fails as long as the file of another rank exists
   } else {
-    std::fprintf(stderr, "note: what rank %d did last is in %s; tandemrun --explain %s says which rank is behind\n",
+    std::fprintf(stderr, "note: rank %d recorded its last operations in %s; tandemrun --explain %s finds a late rank\n",
                  options_.rank, path_.c_str(), path_.parent_path().c_str());
   }
 }
@@ -166,7 +166,7 @@ int FlightRecorder::add_group(const std::string& backend, const Members& members
     return -1;
   }
   auto& group = header_->groups[index];
-  // The number comes first, so that a cut list of many ranks does not lose it.
+  // The number comes first, so truncating a long list of ranks does not lose it.
   put_text(group.name, (before ? std::to_string(before + 1) + ". " : "") + name);
   group.size = static_cast<std::int32_t>(members.size());
   std::atomic_ref(header_->group_count).store(index + 1, std::memory_order_release);

@@ -1,4 +1,4 @@
-// FlightRecorder: what this process did last together with the other ranks, in a file that outlives the process.
+// FlightRecorder: records the last operations of this process with other ranks, in a file that outlives the process.
 #pragma once
 
 #include <tandem/distributed/groups/members.h>
@@ -16,40 +16,41 @@
 
 namespace tandem::distributed {
 
-// The file is mapped memory, so it holds what was recorded however the process ends, SIGKILL included (a host that
-// loses power is another matter). `tandemrun --explain` reads the files of all ranks. Any thread may call the methods.
+// The file is mapped memory, so the records survive whatever ends the process, even SIGKILL, but not a power failure.
+// `tandemrun --explain` reads the files of all ranks. Any thread may call the methods.
 //
-// While a recorder lives, SIGUSR2 copies its file to copy/rank-R beside it, unless the program handles that signal.
+// While a recorder lives, SIGUSR2 copies its file to copy/rank-R next to it, unless the program handles that signal.
 class FlightRecorder {
  public:
   using Time = std::chrono::steady_clock::time_point;
   struct Options {
-    std::filesystem::path folder;  // there already
+    std::filesystem::path folder;  // must exist
     int rank = 0;
     int world_size = 1;
     std::string job{};          // see FlightHeader
-    bool is_temporary = false;  // whether the file, and a folder that is empty then, goes when all went well
+    bool is_temporary = false;  // whether to delete the file, and the folder if it is then empty, after success
     std::size_t capacity = FlightHeader::right_capacity;
   };
 
-  // Creates or replaces FOLDER/rank-R. Error when that can't be done, as on a full disk.
+  // Creates or replaces FOLDER/rank-R. Throws an Error if that fails, for example because the disk is full.
   explicit FlightRecorder(const Options& options);
-  // If something has failed, or an exception is propagating, a temporary file stays, and stderr says where it is.
+  // Deletes a temporary file. If something has failed or an exception is propagating, it keeps the file instead, and
+  // prints its path to stderr.
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  // A group begins. All its ranks make the groups that they have in common in the same order. Returns its number for
-  // start(); -1: there are too many.
+  // Adds a new group. Any two ranks must add the groups that they share in the same order. Returns the group's number
+  // for start(), or -1 if there are too many groups.
   int add_group(const std::string& backend, const Members& members);
 
-  // The program has started an operation. Returns its number; 0 where the group is -1.
+  // Records that the program has started an operation. Returns the operation's number, or 0 if `group` is -1.
   std::uint64_t start(int group, std::uint64_t sequence, const Operation& operation, Time when);
-  // Operations that are no longer among the last ones are left alone.
+  // Record that an operation is running or has ended. They ignore an operation whose entry has been overwritten.
   void set_running(std::uint64_t number, Time when);
   void end(std::uint64_t number, bool has_failed, Time when);
 
-  // A group has failed, for this reason. The first reason counts.
+  // Records the reason why a group failed. Only the first reason counts.
   void fail(const std::string& failure);
   void show_life();
 
@@ -60,12 +61,12 @@ class FlightRecorder {
 
   const Options options_;
   const std::filesystem::path path_;
-  const FileDescriptor in_use_;  // of the folder
+  const FileDescriptor in_use_;  // of the folder, keeps it from being cleaned up
   std::size_t bytes_ = 0;
   FlightHeader* header_ = nullptr;
   FlightEntry* entries_ = nullptr;
-  std::mutex mutex_;                // of add_group() and fail()
-  std::vector<std::string> names_;  // guarded by mutex_; of all groups so far, without the numbers of equal ones
+  std::mutex mutex_;                // held in add_group() and fail()
+  std::vector<std::string> names_;  // guarded by mutex_; of all groups so far, without their numbers
 };
 
 // Records the operations of one group.

@@ -1,4 +1,4 @@
-// TraceRanges: shows the operations of a group on host memory in the profile.
+// TraceRanges: adds a group's operations on host memory to the profile.
 #pragma once
 
 #include <tandem/core/base/scope.h>
@@ -8,9 +8,9 @@
 
 namespace tandem::distributed {
 
-// Each collective is a range of the thread that runs it, with its name and bytes. A message has no range: the thread
-// that waits for it shows that. Not for groups on GPUs, whose operations start and end on different threads;
-// core/cuda/gpu_trace.cpp shows what a GPU does.
+// Each collective is a range of the thread that runs it, with its name and bytes. A message has no range here, because
+// the thread that waits for it adds one. The class is not for groups on GPUs, whose operations start and end on
+// different threads. core/cuda/gpu_trace.cpp traces GPUs.
 class TraceRanges : public OperationObserver {
  public:
   void running(const ObservedOperation& operation, std::uint64_t, Time) noexcept override {

@@ -10,10 +10,11 @@
 namespace tandem::distributed {
 namespace {
 
-// All chosen: a rank's question is answered within two periods, and each period costs the store two small queries.
-constexpr std::chrono::milliseconds period{500};    // between two looks at the store
-constexpr std::chrono::milliseconds patience{500};  // how long an operation takes before the watchdog asks the others
-constexpr double silent_seconds = 2;                // four periods without a sign of life are mentioned in errors
+// All three are chosen. A rank's question is answered within two periods, and each period costs the store two small
+// queries.
+constexpr std::chrono::milliseconds period{500};    // between two checks of the store
+constexpr std::chrono::milliseconds patience{500};  // the watchdog asks the other ranks about slower operations
+constexpr double silent_seconds = 2;                // errors mention a rank after four periods without a sign of life
 
 }  // namespace
 
@@ -57,7 +58,7 @@ void Watchdog::run() {
   while (!stop_.wait_for(lock, period, [this] { return stopping_; })) show_life();
 }
 
-// Until the group ends, has failed, or the store is gone.
+// Checks the store regularly until the group ends or fails, or until the store is gone.
 void Watchdog::look_at_store() {
   try {
     std::unique_lock lock(mutex_);
@@ -86,11 +87,11 @@ void Watchdog::look_at_store() {
       stop_.wait_for(lock, period, [this] { return stopping_; });
     }
   } catch (const std::exception&) {
-    // The store is gone. Waits are bounded without the watchdog too; they just end with less to say.
+    // The store is gone. Waits still end after their timeout, but the errors say less.
   }
 }
 
-// One line each: beat, collectives done, sequence, what, signature.
+// Writes this rank's progress to the store, one line each: beat, collectives done, sequence, what, signature.
 void Watchdog::publish() {
   std::ostringstream text;
   {
@@ -106,7 +107,7 @@ void Watchdog::publish() {
   give_sign(*store_, rank_, text.str());
 }
 
-// Reads what `rank` does.
+// Reads the progress of `rank` from the store.
 Watchdog::Progress Watchdog::observe(int rank) {
   const auto last = last_sign(*store_, rank);
   const std::lock_guard lock(mutex_);
@@ -123,8 +124,8 @@ Watchdog::Progress Watchdog::observe(int rank) {
   return progress;
 }
 
-// Says which rank's collective has the number of this rank's collective, but another name, kind, shape or dtype. Empty:
-// none.
+// Returns a text if another rank's collective has the same number as this rank's, but a different name, kind, shape or
+// dtype. Returns an empty string otherwise.
 std::string Watchdog::find_difference() {
   const std::lock_guard lock(mutex_);
   for (const auto& waiting : waiting_) {

@@ -365,8 +365,9 @@ TEST(HostGroup, ranks_with_different_backends_are_named_at_once) {
 TEST(HostGroup, has_no_nccl) {
   TcpStoreServer server({});
   const auto store = std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()});
-  EXPECT_EQ(testing::error_of([&] { host_group(store, {.backend = GroupBackend::nccl}); }),
-            "nccl is no backend of a group on the host: init() makes groups of NCCL; or choose auto, gloo, shm or mpi");
+  EXPECT_EQ(
+      testing::error_of([&] { host_group(store, {.backend = GroupBackend::nccl}); }),
+      "nccl is not a backend for a group on the host: init() makes NCCL groups; or choose auto, gloo, shm or mpi");
 }
 
 TEST(HostGroup, says_what_to_look_at_where_the_ranks_do_not_reach_each_other) {

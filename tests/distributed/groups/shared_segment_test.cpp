@@ -67,7 +67,7 @@ TEST(SharedSegment, RefusesWhatCouldShrinkIsTooSmallOrIsNoSegment) {
   ASSERT_EQ(pipe(ends), 0);
   const FileDescriptor other_end(ends[1]);
   expect_part(message_of([&] { SharedSegment(FileDescriptor(ends[0]), 4096, "rank 1"); }),
-              "what rank 1 sent is no segment");
+              "the file that rank 1 sent is not a segment");
 }
 
 TEST(SharedSegment, NamesTheOwnerOfAnOffsetThatLiesOutside) {
