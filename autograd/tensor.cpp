@@ -40,7 +40,7 @@ void Tensor::fail_reassigned() {
       "its numbers, call set_value()");
 }
 
-const Array& Tensor::value() const { return checked(state_).value; }
+const Array& Tensor::value() const& { return checked(state_).value; }
 bool Tensor::requires_grad() const { return checked(state_).requires_grad; }
 bool Tensor::is_leaf() const { return checked(state_).node == nullptr; }
 

@@ -66,8 +66,10 @@ class Tensor {
   Tensor(Array value, bool requires_grad = false);  // NOLINT: an Array is a Tensor without history
 
   bool defined() const { return state_ != nullptr; }
-  const Array& value() const;
-  const Shape& shape() const { return value().shape(); }
+  const Array& value() const&;
+  Array value() && { return std::as_const(*this).value(); }  // a temporary returns no reference: it would dangle
+  const Shape& shape() const& { return value().shape(); }
+  Shape shape() && { return value().shape(); }
   std::int64_t dim(std::int64_t i) const { return value().dim(i); }
   std::int64_t numel() const { return value().numel(); }
   DType dtype() const { return value().dtype(); }

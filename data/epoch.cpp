@@ -4,7 +4,7 @@ namespace tandem::data {
 namespace {
 
 thread_local std::optional<Epoch> epoch_now;
-thread_local std::int64_t sharded_epoch = -1;
+thread_local Epoch sharded_epoch{.number = -1};
 
 std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
@@ -23,7 +23,6 @@ SampleGenerator::SampleGenerator(std::int64_t sample) {
   generator_.emplace(default_generator(), Generator(words[0]));
 }
 
-std::int64_t last_sharded_epoch() { return sharded_epoch; }
-void set_last_sharded_epoch(std::int64_t number) { sharded_epoch = number; }
+Epoch& last_sharded_epoch() { return sharded_epoch; }
 
 }  // namespace tandem::data

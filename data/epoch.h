@@ -37,9 +37,9 @@ class SampleGenerator {
   std::optional<Temporarily<Generator>> generator_;
 };
 
-// The number of the last epoch that this thread started with a Loader that shuffles and takes one of several shards, or
-// -1 before the first one. DistributedDataParallel checks that all ranks are in the same epoch.
-std::int64_t last_sharded_epoch();
-void set_last_sharded_epoch(std::int64_t number);
+// The last epoch that this thread started with a Loader that shuffles and takes one of several shards. Its seed is
+// LoaderOptions::seed. Before the first such epoch, the number is -1. Loaders write it. DistributedDataParallel checks
+// that all ranks have the same number and seed.
+Epoch& last_sharded_epoch();
 
 }  // namespace tandem::data

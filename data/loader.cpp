@@ -176,7 +176,7 @@ void Loader::leave_out(std::int64_t samples) {
 Loader::Iterator Loader::begin() {
   const Epoch epoch{next_epoch_++, default_generator().next_u64()};
   if (own_sampler_) own_sampler_->set_epoch(epoch.number);
-  if (own_sampler_ && options_.shuffle && options_.shard.world > 1) set_last_sharded_epoch(epoch.number);
+  if (options_.shuffle && options_.shard.world > 1) last_sharded_epoch() = {epoch.number, options_.seed};
   auto indices = sampler_.indices();
   TANDEM_CHECK(skip_ >= 0, "Loader: can't skip ", skip_, " batches");
   const std::int64_t skipped = std::min(std::exchange(skip_, 0), size());

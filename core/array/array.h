@@ -74,8 +74,10 @@ class Array {
   static Array from_blob(void* data, const Shape& shape, DType dtype, std::function<void()> release = {});
 
   bool defined() const { return storage_ != nullptr; }
-  const Shape& shape() const { return shape_; }
-  const Strides& strides() const { return strides_; }
+  const Shape& shape() const& { return shape_; }
+  Shape shape() && { return shape_; }  // a temporary returns no reference: it would dangle
+  const Strides& strides() const& { return strides_; }
+  Strides strides() && { return strides_; }
   int ndim() const { return shape_.ndim(); }
   std::int64_t dim(std::int64_t i) const { return shape_[normalize_dim(i, ndim())]; }
   std::int64_t numel() const { return shape_.product(); }

@@ -76,6 +76,7 @@ using ops::randint;
 using ops::randn;
 using ops::randn_like;
 using ops::randperm;
+using ops::scalar;
 using ops::zeros;
 using ops::zeros_like;
 

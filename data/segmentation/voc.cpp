@@ -191,6 +191,16 @@ void check_voc_root(const fs::path& root, const std::string& year) {
     detail::fail("PASCAL VOC ", year, ": ", root.string(), " is in the data set: give the folder that ",
                  base.begin()->string(), " is in, ", right.string());
   }
+  // A download starts only in an empty folder, or in one with parts of the data set.
+  std::string other;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("VOC") || name.starts_with("TrainVal")) return;
+    if (!name.starts_with('.') && name != "lost+found") other = name;
+  }
+  TANDEM_CHECK(other.empty(), "PASCAL VOC ", year, ": ", root.string(), " has other files (", other, "), but no ",
+               base.begin()->string(), ": give the folder that ", base.begin()->string(),
+               " is in, or an empty folder for the download");
 }
 
 void download_voc(const fs::path& root, const std::string& year, const std::string& image_set,

@@ -38,7 +38,7 @@ struct VocSource {
 };
 
 // Throws an Error if `root` is VOCdevkit or a folder in it, judged by name or content. The Error names the correct
-// folder.
+// folder. Throws an Error too if `root` has other files and no part of the data set.
 void check_voc_root(const std::filesystem::path& root, const std::string& year = "2012");
 
 // Ensures that `root` holds every image and mask of the list. If not, downloads the official archive of the year (2012:

@@ -21,12 +21,12 @@ Array sum_of_bits(const Array& value) {
 
 }  // namespace
 
-void check_same_weights(const std::vector<NamedTensor>& parameters, std::int64_t epoch, ProcessGroup& group) {
+void check_same_weights(const std::vector<NamedTensor>& parameters, const data::Epoch& epoch, ProcessGroup& group) {
   if (group.size() == 1 || parameters.empty()) return;
   std::vector<Array> sums;
   for (const auto& [name, tensor] : parameters) sums.push_back(sum_of_bits(tensor.value()));
   std::vector<std::int64_t> mine = ops::cat(sums).to_vector<std::int64_t>();
-  mine.push_back(epoch);
+  mine.insert(mine.end(), {epoch.number, static_cast<std::int64_t>(epoch.seed)});
   const std::size_t n = mine.size();
   // ~x falls as x rises, so one maximum gives the largest and the smallest.
   std::vector<std::int64_t> both = mine;
@@ -44,7 +44,9 @@ void check_same_weights(const std::vector<NamedTensor>& parameters, std::int64_t
   for (int r = 1; r < group.size(); ++r)
     if (of_ranks[r].item<std::int64_t>() != of_ranks[0].item<std::int64_t>())
       others += (others.empty() ? "" : ", ") + std::to_string(r);
-  TANDEM_CHECK(first + 1 < n, "rank ", others,
+  TANDEM_CHECK(first + 1 < n, "rank ", others, " shuffles with another seed than rank 0, so the shards of the ranks ",
+               "overlap: give all ranks the same LoaderOptions::seed");
+  TANDEM_CHECK(first + 2 < n, "rank ", others,
                " takes its shard of another epoch of the Loader than rank 0, which is in ",
                of_ranks[0].item<std::int64_t>(),
                ": each pass over a Loader is the next epoch, so a rank has begun one alone. Let all ranks run the same "

@@ -3,16 +3,16 @@
 #pragma once
 
 #include <tandem/autograd/tensor.h>
+#include <tandem/data/epoch.h>
 #include <tandem/distributed/groups/process_group.h>
 
-#include <cstdint>
 #include <vector>
 
 namespace tandem::distributed {
 
-// Compares the bits of the parameters over the ranks, by a sum of 8 bytes for each, and the epoch of the Loader.
-// Collective. An Error on all ranks names the first parameter that differs, and the ranks whose values differ from rank
-// 0's.
-void check_same_weights(const std::vector<NamedTensor>& parameters, std::int64_t epoch, ProcessGroup& group);
+// Compares the bits of the parameters over the ranks, by a sum of 8 bytes for each, and the epoch and seed of the
+// Loader. Collective. An Error on all ranks names the first parameter that differs, and the ranks whose values differ
+// from rank 0's.
+void check_same_weights(const std::vector<NamedTensor>& parameters, const data::Epoch& epoch, ProcessGroup& group);
 
 }  // namespace tandem::distributed

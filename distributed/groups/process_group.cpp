@@ -1,3 +1,4 @@
+#include <tandem/core/array/overlap.h>
 #include <tandem/distributed/groups/process_group.h>
 
 namespace tandem::distributed {
@@ -8,6 +9,16 @@ using Kind = Operation::Kind;
 void check_reduction(const Array& array, ReduceOp op) {
   TANDEM_CHECK(op != ReduceOp::mean || is_floating(array.dtype()), "a mean over ranks needs a floating dtype, got ",
                array.dtype());
+}
+
+void check_apart(const char* kind, const std::vector<Array>& outputs) {
+  const auto share = [](const Array& a, const Array& b) {
+    return a.storage() == b.storage() && a.numel() > 0 && (a.offset() == b.offset() || overlap(a, b));
+  };
+  for (std::size_t i = 1; i < outputs.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      TANDEM_CHECK(!share(outputs[i], outputs[j]), kind, ": outputs ", j, " and ", i,
+                   " share memory, as copies of an Array do: give each its own with zeros() or empty()");
 }
 
 }  // namespace
@@ -102,10 +113,10 @@ std::shared_ptr<Work> ProcessGroup::receive(Array array, int from, std::string n
 }
 
 std::shared_ptr<Work> ProcessGroup::begin(Operation operation) {
+  check_apart(operation.kind_name(), operation.outputs);
   const bool is_message = operation.kind == Kind::send || operation.kind == Kind::receive;
   if (operation.name.empty() && !is_message) {
-    const auto me = std::this_thread::get_id();
-    std::thread::id first;
+    std::thread::id first, me = std::this_thread::get_id();
     TANDEM_CHECK(unnamed_by_.compare_exchange_strong(first, me) || first == me, operation.kind_name(),
                  ": two threads start operations without a name on this group, and the other ranks can't know which of "
                  "them comes first: give the operations names, or give each thread its own group (subgroup)");

@@ -108,13 +108,13 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
     const bool is_long = argument->compare(0, 2, "--") == 0;
     const auto* option = app.get_option_no_throw(is_long ? argument->substr(0, equals) : argument->substr(0, 2));
     const bool has_value = is_long ? equals < argument->size() : argument->size() > 2;
-    const bool wants_value = option && option->get_items_expected_max() > 0;
+    if (option == nullptr || option->get_items_expected_max() == 0) continue;
     // CLI11 would use the next argument as the value of "--name=", which a script passes if a variable is unset.
-    if (wants_value && is_long && equals + 1 == argument->size()) {
+    if (is_long && equals + 1 == argument->size()) {
       argument->pop_back();
       argument = arguments.insert(argument + 1, "");
     }
-    if (wants_value && !has_value && argument + 1 != arguments.end()) ++argument;
+    if (!has_value && argument + 1 != arguments.end()) ++argument;
   }
   return argument;
 }

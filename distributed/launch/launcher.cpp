@@ -142,6 +142,8 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
   // busy, two threads then took up to 16 times as long as one, and 1.5 times with this number, which costs nothing on
   // idle cores (MNIST on two cores of an AMD EPYC).
   if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) ours["GOMP_SPINCOUNT"] = "10000";
+  // Debian's Gloo loads UCX, which prints 15 lines of addresses when a rank crashes. They hid the rank's own message.
+  if (!std::getenv("UCX_HANDLE_ERRORS")) ours["UCX_HANDLE_ERRORS"] = "none";
   return ours;
 }
 

@@ -93,7 +93,8 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
   return socket;
 }
 
-constexpr const char* busy_port = " (another program uses it: choose another port)";
+constexpr const char* busy_port =
+    " (another program uses it, or another process that has RANK=0 too: choose another port)";
 
 }  // namespace
 

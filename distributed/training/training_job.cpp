@@ -62,6 +62,9 @@ bool TrainingJob::ends_early() const {
 
 void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   TANDEM_CHECK(!progress_, "Trainer: it has trained already: a second training needs its own Trainer");
+  TANDEM_CHECK(loader.size() > 0, "Trainer: the loader has no batch: ", loader.dataset().size(),
+               " samples in the data set, and batches of ", loader.batch_size(),
+               "; make the batches smaller, or set drop_last to false");
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);
   loader_ = &loader;
   evaluation_.set(evaluate);
@@ -74,6 +77,10 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   if (const auto text = strategy_.text(); !text.empty()) log_.note(text);
   run_together(*group_, [this] { open_outputs(); });
   for (const auto& line : std::exchange(notes_, {})) log_.note(line);
+  if (!ddp().model().is_training())
+    log_.note(
+        "WARNING: the model is in evaluation mode, and so are its batch norm and dropout; call model.train() "
+        "before fit() unless you want that");
   if (options_.resume) resume();
   update_.begin(*progress_, options_.epochs);
   if (!is_over() && !options_.fast_dev_run) evaluation_.try_out(*progress_);

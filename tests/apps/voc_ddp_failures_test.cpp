@@ -102,10 +102,13 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
 // None of these starts a download.
 TEST_F(VocDdpFailures, a_wrong_folder_for_the_data) {
   fs::create_directories(folder / "up/VOCdevkit/VOC2012/JPEGImages");
-  for (const auto& [data, words] : {std::pair<std::string, std::string>{"tpyo", "there is no such folder: create it"},
-                                    {"up/VOCdevkit", "give the folder that VOCdevkit is in, "},
-                                    {"up/VOCdevkit/VOC2012", "give the folder that VOCdevkit is in, "},
-                                    {"up/VOCdevkit/VOC2012/JPEGImages", "give the folder that VOCdevkit is in, "}}) {
+  fs::create_directories(folder / "home/letters");
+  for (const auto& [data, words] :
+       {std::pair<std::string, std::string>{"tpyo", "there is no such folder: create it"},
+        {"home", "has other files (letters), but no VOCdevkit: give the folder that VOCdevkit is in, or "},
+        {"up/VOCdevkit", "give the folder that VOCdevkit is in, "},
+        {"up/VOCdevkit/VOC2012", "give the folder that VOCdevkit is in, "},
+        {"up/VOCdevkit/VOC2012/JPEGImages", "give the folder that VOCdevkit is in, "}}) {
     const auto outcome = run(1, {"--data", path(data), "--model", "deeplabv3_resnet18"}, {});
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     testing::expect_parts(outcome.err, {"--data", path(data), words});

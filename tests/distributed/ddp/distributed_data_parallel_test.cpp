@@ -453,6 +453,24 @@ TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
   }
 }
 
+TEST(DistributedDataParallel, names_the_rank_that_shuffles_with_another_seed) {
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        nn::Sequential net{nn::Linear(1, 2)};
+        DistributedDataParallel ddp(net, group);
+        const data::ArrayDataset rows(ops::ones({8, 1}), ops::zeros({8}, DType::i64));
+        const std::uint64_t seed = group->rank() == 1 ? 7 : 1;
+        data::Loader loader(rows, {.batch_size = 2, .shard = shard_of(*group), .shuffle = true, .seed = seed});
+        for (auto& [x, y] : loader) cross_entropy(ddp(x), y).backward();
+      },
+      std::chrono::seconds(60));
+  for (const auto& result : results) {
+    const std::string message = message_of(result);
+    EXPECT_NE(message.find("rank 1 shuffles with another seed than rank 0"), std::string::npos) << message;
+  }
+}
+
 // A rank may call the model as often as it likes between two steps.
 TEST(DistributedDataParallel, compares_after_the_same_pass_on_all_ranks) {
   run_ranks(2, [](Group group) {

@@ -51,6 +51,21 @@ class FailingGroup : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Backends, FailingGroup, ::testing::Values("gloo", "shm"),
                          [](const auto& info) { return info.param; });
 
+TEST_P(FailingGroup, outputs_that_share_memory_are_refused) {
+  testing::run_ranks(
+      2,
+      [](Group group) {
+        const Array zeros = ops::zeros({2}), rows = ops::zeros({3, 2});
+        EXPECT_ERROR(group->all_gather({zeros, zeros}, ops::ones({2})), "all_gather: outputs 0 and 1 share memory");
+        EXPECT_ERROR(
+            group->all_to_all({rows.slice(0, 0, 2), rows.slice(0, 1, 3)}, {ops::ones({2, 2}), ops::ones({2, 2})}),
+            "all_to_all: outputs 0 and 1 share memory");
+        group->all_gather({rows[0], rows[1]}, ops::full({2}, group->rank() + 1.0))->wait();
+        EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{1, 1, 2, 2, 0, 0}));
+      },
+      seconds(60), GetParam());
+}
+
 TEST_P(FailingGroup, names_the_rank_that_went_away) {
   const auto results = run_ranks_catching(
       3,
