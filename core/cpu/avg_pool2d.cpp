@@ -1,6 +1,6 @@
-#include <tandem/core/cpu/channel_blocks.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/simd.h>
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +8,8 @@
 namespace tandem {
 
 namespace {
+
+constexpr auto overlap = cpu::ChannelRest::overlap;
 
 // The average of a window for `blocks` times L channels. Each row is summed by itself first, so that sums over large
 // windows stay exact.
@@ -80,7 +82,7 @@ void CpuBackend::avg_pool2d(const Array& x, const Pooling& p, const Array& y) {
         for (; done + wide <= channels; done += wide)
           average<wide / 4, 4>(image + done, p, channels, down, along, divisor, to + done);
         if (done < channels)
-          cpu::cover_channels<C>(channels - done, [&](auto lanes, std::int64_t c) {
+          cpu::for_each_channel_block<C, overlap>(channels - done, [&](auto lanes, std::int64_t c) {
             average<lanes, 1>(image + done + c, p, channels, down, along, divisor, to + done + c);
           });
       }
@@ -104,7 +106,7 @@ void CpuBackend::avg_pool2d_grad(const Array& grad_y, const Pooling& p, const Ar
       const auto down = p.h.covering(h);
       for (std::int64_t w = 0; w < p.w.size; ++w) {
         const auto along = p.w.covering(w);
-        cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
+        cpu::for_each_channel_block<C, overlap>(channels, [&](auto lanes, std::int64_t c) {
           constexpr int L = lanes;
           cpu::vec<C, L> sum{};
           for (std::int64_t oh = down.first; oh <= down.last; ++oh)

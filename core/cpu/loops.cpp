@@ -93,143 +93,153 @@ void gather_block(const Operand& operand, std::int64_t row, std::int64_t column,
            to + static_cast<std::size_t>(r * width) * operand.computed_size());
 }
 
+// Some rows of every array. The last array is the output.
+template <int K>
+struct Tile {
+  const DenseLoop& loop;
+  std::array<Operand, K> operands;
+  std::int64_t rows, columns;
+
+  const Operand& out() const { return operands[K - 1]; }
+  // Runs the loop on blocks that begin, in array k, at place(k).
+  template <class F>
+  void run(const DenseLoop::Blocks& blocks, F place) const {
+    std::array<const void*, K> in{};
+    for (int k = 0; k < K - 1; ++k) in[k] = place(k);
+    loop.run(loop.function, blocks, place(K - 1), in.data());
+  }
+};
+
 // From this number of columns on, rows are read in place. Shorter rows are joined in a buffer.
 constexpr std::int64_t long_row = 128;
 
-// Runs the loop where rows are dense in every array, and the rows of the output are dense together: one call does it.
+// Runs the loop in place, where rows are dense in every array. One call does all rows that the output has as one run.
 template <int K>
-bool run_dense_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
-                    std::int64_t columns) {
-  if (!std::ranges::all_of(operands, &Operand::has_dense_rows)) return false;
-  if (rows > 1 && (columns < long_row || operands[K - 1].row_stride != columns)) return false;
-  DenseLoop::Blocks blocks{rows, columns};
-  std::array<const void*, K> in{};
-  for (int k = 0; k < K - 1; ++k) {
-    blocks.step[k] = operands[k].row_stride;
-    in[k] = operands[k].data;
-  }
-  loop.run(loop.function, blocks, operands[K - 1].data, in.data());
+bool run_dense_rows(const Tile<K>& tile) {
+  if (!std::ranges::all_of(tile.operands, &Operand::has_dense_rows)) return false;
+  if (tile.rows > 1 && tile.columns < long_row) return false;
+  DenseLoop::Blocks blocks{tile.out().row_stride == tile.columns ? tile.rows : 1, tile.columns};
+  for (int k = 0; k < K - 1; ++k) blocks.step[k] = tile.operands[k].row_stride;
+  for (std::int64_t row = 0; row < tile.rows; row += blocks.count)
+    tile.run(blocks, [&](int k) { return tile.operands[k].at(row, 0); });
+  return true;
+}
+
+// Copies rows straight to the output, where a copy needs no buffer in between.
+template <int K>
+bool copy_rows(const Tile<K>& tile) {
+  const Operand &from = tile.operands[0], &to = tile.out();
+  if (!tile.loop.is_copy || from.is_turned() || to.stride != 1) return false;
+  for (std::int64_t row = 0; row < tile.rows; ++row) gather_block(from, row, 0, 1, tile.columns, to.at(row, 0));
   return true;
 }
 
 // Runs the loop where each row of an input is dense, or is one repeated number. The number is written out as one short
 // block, which the loop reads again and again.
 template <int K>
-bool run_repeated(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows,
-                  std::int64_t columns) {
+bool run_repeated(const Tile<K>& tile) {
   constexpr std::int64_t length = 64;  // numbers in the block that is written out
-  if (columns < long_row || !operands[K - 1].has_dense_rows()) return false;
-  DenseLoop::Blocks blocks{columns / length, length};
-  bool repeats = false;
+  if (tile.columns < long_row || !tile.out().has_dense_rows()) return false;
+  DenseLoop::Blocks blocks{tile.columns / length, length};
   for (int k = 0; k < K - 1; ++k) {
-    if (operands[k].stride == 0) repeats = true;
-    else if (!operands[k].has_dense_rows()) return false;
-    blocks.step[k] = operands[k].stride * length;
+    if (tile.operands[k].stride != 0 && !tile.operands[k].has_dense_rows()) return false;
+    blocks.step[k] = tile.operands[k].stride * length;
   }
-  if (!repeats) return false;
   alignas(64) char buffers[K][length * sizeof(double)];
-  const std::int64_t rest = columns % length;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto run_from = [&](std::int64_t column, const DenseLoop::Blocks& part) {
-      std::array<const void*, K> in{};
-      for (int k = 0; k < K - 1; ++k) in[k] = operands[k].stride == 0 ? buffers[k] : operands[k].at(row, column);
-      loop.run(loop.function, part, operands[K - 1].at(row, column), in.data());
-    };
+  const std::int64_t rest = tile.columns % length;
+  for (std::int64_t row = 0; row < tile.rows; ++row) {
     for (int k = 0; k < K - 1; ++k) {
-      if (operands[k].stride == 0 && (row == 0 || operands[k].row_stride != 0))
-        gather_block(operands[k], row, 0, 1, length, buffers[k]);
+      const Operand& operand = tile.operands[k];
+      if (operand.stride == 0 && (row == 0 || operand.row_stride != 0))
+        gather_block(operand, row, 0, 1, length, buffers[k]);
     }
-    run_from(0, blocks);
-    if (rest > 0) run_from(columns - rest, {1, rest});
+    std::int64_t column = 0;
+    const auto place = [&](int k) {
+      return tile.operands[k].stride == 0 ? buffers[k] : tile.operands[k].at(row, column);
+    };
+    tile.run(blocks, place);
+    column = tile.columns - rest;
+    if (rest > 0) tile.run({1, rest}, place);
   }
   return true;
 }
 
-// Copies rows straight to the output, where a copy needs no buffer in between.
+// Runs the loop on one block of a tile after the other. An array that the loop can't read or write in place passes
+// through a buffer. A call of the loop takes `rows_of_call` rows of a block.
 template <int K>
-bool copy_rows(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows, std::int64_t columns) {
-  const Operand &from = operands[0], &to = operands[K - 1];
-  if (!loop.is_copy || from.is_turned() || to.stride != 1) return false;
-  for (std::int64_t row = 0; row < rows; ++row) gather_block(from, row, 0, 1, columns, to.at(row, 0));
-  return true;
+class BlockLoop {
+  const Tile<K>& tile_;
+  const std::int64_t rows_, columns_, rows_of_call_;
+  std::array<bool, K> is_direct_;
+  std::array<std::int64_t, K> filled_row_;  // the row from which an input's buffer was filled, where only that matters
+  alignas(64) char buffers_[K][buffer_bytes];
+
+ public:
+  BlockLoop(const Tile<K>& tile, std::int64_t block_rows, std::int64_t block_columns, std::int64_t rows_of_call)
+      : tile_(tile), rows_(block_rows), columns_(block_columns), rows_of_call_(rows_of_call) {
+    filled_row_.fill(-1);
+    for (int k = 0; k < K; ++k) {
+      const Operand& operand = tile.operands[k];
+      is_direct_[k] = operand.has_dense_rows() && (rows_of_call == 1 || operand.row_stride == tile.columns);
+    }
+  }
+  void run(std::int64_t row, std::int64_t column) {
+    const std::int64_t height = std::min(rows_, tile_.rows - row), width = std::min(columns_, tile_.columns - column);
+    for (int k = 0; k < K - 1; ++k) {
+      const Operand& operand = tile_.operands[k];
+      if (is_direct_[k]) continue;
+      const bool is_any_column = columns_ == tile_.columns || (operand.stride == 0 && rows_ == 1);
+      const std::int64_t needed = operand.row_stride == 0 ? 0 : row;
+      if (is_any_column && filled_row_[k] == needed) continue;
+      filled_row_[k] = needed;
+      gather_block(operand, row, column, height, width, buffers_[k]);
+    }
+    const auto buffer = [&](int k, std::int64_t r) {
+      return buffers_[k] + static_cast<std::size_t>(r * width) * tile_.operands[k].computed_size();
+    };
+    for (std::int64_t r = 0; r < height; r += rows_of_call_) {
+      const auto place = [&](int k) { return is_direct_[k] ? tile_.operands[k].at(row + r, column) : buffer(k, r); };
+      tile_.run({1, std::min(rows_of_call_, height - r) * width}, place);
+    }
+    for (std::int64_t r = 0; r < height && !is_direct_[K - 1]; ++r)
+      scatter(tile_.out(), buffer(K - 1, r), width, tile_.out().at(row + r, column));
+  }
+};
+
+// Numbers of the widest array that fit into a buffer of `bytes`.
+template <int K>
+std::int64_t numbers_in(std::size_t bytes, const Tile<K>& tile) {
+  std::size_t widest = 1;
+  for (const Operand& operand : tile.operands) widest = std::max(widest, operand.computed_size());
+  return static_cast<std::int64_t>(bytes / widest);
 }
 
-// Runs the loop over rows of `columns` elements, in blocks that fit into a buffer or are dense in every array. With
-// `by_lines`, a block has as many rows as a cache line has elements, so that each cache line of an array whose columns
-// are dense is fetched only once. Otherwise a block is a piece of one row, or several short rows.
+// Runs the loop where the columns of an array are dense. A block has as many rows as a cache line has elements, so that
+// each cache line of that array is fetched only once.
 template <int K>
-void run_tile(const DenseLoop& loop, const std::array<Operand, K>& operands, std::int64_t rows, std::int64_t columns,
-              bool by_lines) {
-  if (!by_lines && (run_dense_rows<K>(loop, operands, rows, columns) || copy_rows<K>(loop, operands, rows, columns) ||
-                    run_repeated<K>(loop, operands, rows, columns)))
-    return;
-  constexpr std::int64_t line_bytes = 64;
-  // Some inputs repeat one number in a row and another number in the next row. Such a number is written out only 512
+void run_by_lines(const Tile<K>& tile) {
+  constexpr std::size_t line_bytes = 64;
+  const std::int64_t rows = std::min(tile.rows, numbers_in(line_bytes, tile));
+  const std::int64_t columns = std::min(tile.columns, numbers_in(buffer_bytes, tile) / rows);
+  BlockLoop<K> block(tile, rows, columns, 1);
+  for (std::int64_t column = 0; column < tile.columns; column += columns)
+    for (std::int64_t row = 0; row < tile.rows; row += rows) block.run(row, column);
+}
+
+// Runs the loop on arrays of any strides. A block is a piece of one row, or several short rows.
+template <int K>
+void run_in_pieces(const Tile<K>& tile) {
+  // An input may repeat one number in a row and another number in the next row. Such a number is written out only 512
   // times: to fill a longer piece of the buffer would cost as much as the loop itself.
   constexpr std::int64_t repeated = 512;
-  std::int64_t widest = 1;
-  bool rows_are_dense = true;  // within one row, whether or not rows follow each other
-  bool repeats_in_rows = false;
-  for (const Operand& operand : operands) {
-    rows_are_dense &= operand.stride == 1 && !operand.converts;
-    repeats_in_rows |= operand.stride == 0 && operand.row_stride != 0;
-    widest = std::max(widest, static_cast<std::int64_t>(operand.computed_size()));
-  }
-  const std::int64_t room = buffer_bytes / widest;
-  std::int64_t block_rows = std::clamp<std::int64_t>(room / columns, 1, rows), block_columns = columns;
-  if (by_lines) {
-    block_rows = std::min(rows, line_bytes / widest);
-    block_columns = std::min(columns, room / block_rows);
-  } else if (!rows_are_dense || block_rows > 1) {
-    block_columns = std::min(columns, repeats_in_rows && block_rows == 1 ? repeated : room);
-  }
-
-  alignas(64) char buffers[K][buffer_bytes];
-  std::array<bool, K> is_direct;
-  std::array<std::int64_t, K> filled_row;  // the row whose number fills the buffer of a repeated operand
-  filled_row.fill(-1);
-  for (int k = 0; k < K; ++k) {
-    const Operand& operand = operands[k];
-    is_direct[k] =
-        operand.stride == 1 && !operand.converts && (by_lines || block_rows == 1 || operand.row_stride == columns);
-  }
-  const auto run_block = [&](std::int64_t row, std::int64_t column) {
-    const std::int64_t height = std::min(block_rows, rows - row);
-    const std::int64_t width = std::min(block_columns, columns - column);
-    for (int k = 0; k < K - 1; ++k) {
-      const Operand& operand = operands[k];
-      if (is_direct[k]) continue;
-      const bool stays = !by_lines && (operand.stride == 0 || block_columns == columns);
-      const std::int64_t needed = operand.row_stride == 0 ? 0 : row;
-      if (stays && filled_row[k] == needed) continue;
-      filled_row[k] = needed;
-      gather_block(operand, row, column, height, width, buffers[k]);
-    }
-    // One call of the loop does the block where it is dense; else there is one call for each row.
-    const std::int64_t calls = by_lines ? height : 1, n = height * width / calls;
-    for (std::int64_t r = 0; r < calls; ++r) {
-      const auto place = [&](int k) {
-        const Operand& operand = operands[k];
-        return is_direct[k] ? operand.at(row + r, column)
-                            : buffers[k] + static_cast<std::size_t>(r * n) * operand.computed_size();
-      };
-      std::array<const void*, K> in{};
-      for (int k = 0; k < K - 1; ++k) in[k] = place(k);
-      loop.run(loop.function, {1, n}, place(K - 1), in.data());
-    }
-    const Operand& out = operands[K - 1];
-    if (is_direct[K - 1]) return;
-    for (std::int64_t r = 0; r < height; ++r)
-      scatter(out, buffers[K - 1] + static_cast<std::size_t>(r * width) * out.computed_size(), width,
-              out.at(row + r, column));
-  };
-  if (by_lines) {
-    for (std::int64_t column = 0; column < columns; column += block_columns)
-      for (std::int64_t row = 0; row < rows; row += block_rows) run_block(row, column);
-  } else {
-    for (std::int64_t row = 0; row < rows; row += block_rows)
-      for (std::int64_t column = 0; column < columns; column += block_columns) run_block(row, column);
-  }
+  const auto repeats_in_rows = [](const Operand& operand) { return operand.stride == 0 && operand.row_stride != 0; };
+  const std::int64_t room = numbers_in(buffer_bytes, tile);
+  const std::int64_t rows = std::clamp<std::int64_t>(room / tile.columns, 1, tile.rows);
+  const bool is_short = rows == 1 && std::ranges::any_of(tile.operands, repeats_in_rows);
+  const std::int64_t columns = std::min(tile.columns, is_short ? repeated : room);
+  BlockLoop<K> block(tile, rows, columns, rows);
+  for (std::int64_t row = 0; row < tile.rows; row += rows)
+    for (std::int64_t column = 0; column < tile.columns; column += columns) block.run(row, column);
 }
 
 // Whether an input is dense in another dimension than the output, as in a transposition. That dimension is moved next
@@ -271,20 +281,22 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const
     const std::int64_t column = tile % across * tile_columns;
     const std::int64_t row = tile / across % down * tile_rows;
     const std::array<std::int64_t, K> offset = nest.offsets(tile / across / down, 2);
-    std::array<Operand, K> operands;
+    Tile<K> part{loop, {}, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column)};
     for (int k = 0; k < K; ++k) {
       const DType dtype = arrays[k]->dtype();
       const bool is_16_bit = dtype == DType::bf16 || dtype == DType::f16;
-      operands[k] = {static_cast<char*>(arrays[k]->raw()),
-                     nest.stride[inner][k],
-                     inner > 0 ? nest.stride[inner - 1][k] : 0,
-                     static_cast<std::int64_t>(size_of(dtype)),
-                     dtype,
-                     is_float[k] && is_16_bit};
-      operands[k].data += offset[k] * operands[k].size;
-      operands[k].data = operands[k].at(row, column);
+      Operand& operand = part.operands[k];
+      operand = {static_cast<char*>(arrays[k]->raw()),
+                 nest.stride[inner][k],
+                 inner > 0 ? nest.stride[inner - 1][k] : 0,
+                 static_cast<std::int64_t>(size_of(dtype)),
+                 dtype,
+                 is_float[k] && is_16_bit};
+      operand.data += offset[k] * operand.size;
+      operand.data = operand.at(row, column);
     }
-    run_tile<K>(loop, operands, std::min(tile_rows, rows - row), std::min(tile_columns, columns - column), by_lines);
+    if (by_lines) run_by_lines(part);
+    else if (!run_dense_rows(part) && !copy_rows(part) && !run_repeated(part)) run_in_pieces(part);
   });
 }
 

@@ -1,12 +1,14 @@
-#include <tandem/core/cpu/channel_blocks.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/simd.h>
 
 #include <limits>
 
 namespace tandem {
 
 namespace {
+
+constexpr auto overlap = cpu::ChannelRest::overlap;
 
 // Places in a window, in the width of a mask of the values.
 template <int L, class M, class I>
@@ -31,7 +33,7 @@ void pool(const Array& x, const Pooling& p, const T* in, T* out, I* place) {
     for (std::int64_t ow = 0; ow < p.w.outputs; ++ow) {
       const auto along = p.w.taps(ow);
       const std::int64_t to = (row * p.w.outputs + ow) * channels;
-      cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
+      cpu::for_each_channel_block<C, overlap>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
         using V = cpu::vec<C, L>;
         using M = cpu::vec<cpu::mask_t<C>, L>;
@@ -65,7 +67,7 @@ void pool_grad(const Array& grad_x, const Pooling& p, const T* grad_y, const I* 
     const auto down = p.h.covering(h);
     for (std::int64_t w = 0; w < p.w.size; ++w) {
       const auto along = p.w.covering(w);
-      cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
+      cpu::for_each_channel_block<C, overlap>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
         using V = cpu::vec<C, L>;
         using M = cpu::vec<cpu::mask_t<C>, L>;

@@ -22,13 +22,12 @@ bool matmul(const Array& a, const Array& b, const std::optional<Array>& bias, co
   if (!supported(a.dtype()) || a.dtype() != b.dtype() || (bias && bias->dtype() != DType::f32)) return false;
   const int ndim = a.ndim();
   // A primitive divides its work among threads when it is made.
-  PlanKey key{omp_get_max_threads(), static_cast<int>(a.dtype()), static_cast<int>(y.dtype()), ndim, bias.has_value()};
-  std::size_t entries = 5;
+  CallKey key(omp_get_max_threads(), a.dtype(), y.dtype(), bias.has_value());
   for (const Array* m : {&a, &b, &y}) {
     const MatrixLayout layout = *matrix_layout(*m);
-    for (const auto d : m->shape()) key[entries++] = d;
-    if (ndim == 3) key[entries++] = m->strides()[0];
-    key[entries++] = layout.transposed ? -layout.leading : layout.leading;
+    key.add(m->shape());
+    if (ndim == 3) key.add(m->strides()[0]);
+    key.add(layout.transposed ? -layout.leading : layout.leading);
   }
   thread_local PlanCache<std::optional<Plan>, 1024> plans;  // each has machine code of its own
   const auto build = [&](Plan& p) {

@@ -24,60 +24,57 @@ void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::in
   for (std::int64_t j = 0; j < columns; ++j) take(states[j], totals[j]);
 }
 
-// Calls f(lanes, take) for such an operation: `lanes` says how numbers are added to a total (core/cpu/reduce_lanes.h),
-// and `take` puts a total into a state.
+// Calls f(lanes, take) for such an operation, and returns whether this is one: `lanes` says how numbers are added to a
+// total (core/cpu/reduce_lanes.h), and `take` puts a total into a state.
+template <class T, class Op, class F>
+bool with_lanes(const Op&, const F&) {
+  return false;
+}
 template <class T, class F>
-void with_lanes(const reductions::Sum&, const F& f) {
+bool with_lanes(const reductions::Sum&, const F& f) {
   f(SumLanes<T>{}, [](auto& state, auto total) { state.total += total; });
+  return true;
 }
 template <class T, bool largest, bool of_magnitudes, class F>
-void with_lanes(const reductions::Extreme<largest, of_magnitudes>&, const F& f) {
+bool with_lanes(const reductions::Extreme<largest, of_magnitudes>&, const F& f) {
   f(ExtremeLanes<T, largest, of_magnitudes>{}, [](auto& state, auto total) {
     state.merge({static_cast<compute_t<T>>(total), 0});
   });
+  return true;
 }
 template <class T, class F>
-void with_lanes(const reductions::Norm& op, const F& f) {
+bool with_lanes(const reductions::Norm& op, const F& f) {
   const auto take = [](auto& state, auto total) { state.total += total; };
-  if (op.p == 2) return f(PowerLanes<T, 2>{}, take);
-  if (op.p == 1) return f(PowerLanes<T, 1>{}, take);
-  PowerLanes<T, 0> lanes;
-  lanes.exponent = op.p;
-  f(lanes, take);
+  if (op.p == 2) f(PowerLanes<T, 2>{}, take);
+  else if (op.p == 1) f(PowerLanes<T, 1>{}, take);
+  else f(PowerLanes<T, 0>{{}, op.p}, take);
+  return true;
 }
 template <class T, class F>
-void with_lanes(const reductions::CountNonzero&, const F& f) {
+bool with_lanes(const reductions::CountNonzero&, const F& f) {
   f(NonzeroLanes<T>{}, [](auto& state, auto total) { state.total += total; });
+  return true;
 }
 template <class T, class F>
-void with_lanes(const reductions::Prod&, const F& f) {
-  f(ProductLanes<T>{}, [](auto& state, auto total) { state.total *= total; });
-}
-
-template <class Op>
-bool takes_lanes(const Op& op) {
-  if constexpr (std::is_same_v<Op, reductions::Prod>) return !op.besides_the_zero;
-  else return true;
+bool with_lanes(const reductions::Prod& op, const F& f) {
+  if (!op.besides_the_zero) f(ProductLanes<T>{}, [](auto& state, auto total) { state.total *= total; });
+  return !op.besides_the_zero;
 }
 
 template <class Op, class T, class State>
 void reduce_row(const Op& op, const T* x, std::int64_t n, std::int64_t stride, State& state) {
-  if (!takes_lanes(op)) {
-    for (std::int64_t i = 0; i < n; ++i) reductions::add(op, state, x[i * stride], 0);
-    return;
-  }
-  with_lanes<T>(op, [&](const auto& lanes, auto take) { lanes_row(lanes, x, n, stride, state, take); });
+  if (with_lanes<T>(op, [&](const auto& lanes, auto take) { lanes_row(lanes, x, n, stride, state, take); })) return;
+  for (std::int64_t i = 0; i < n; ++i) reductions::add(op, state, x[i * stride], 0);
 }
 template <class Op, class T, class State>
 void reduce_columns(const Op& op, const T* x, std::int64_t columns, std::int64_t rows, std::int64_t row_stride,
                     State* states) {
-  if (!takes_lanes(op)) {
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t j = 0; j < columns; ++j) reductions::add(op, states[j], x[r * row_stride + j], 0);
-    return;
-  }
-  with_lanes<T>(
-      op, [&](const auto& lanes, auto take) { lanes_columns(lanes, x, columns, rows, row_stride, states, take); });
+  const auto by_lanes = [&](const auto& lanes, auto take) {
+    lanes_columns(lanes, x, columns, rows, row_stride, states, take);
+  };
+  if (with_lanes<T>(op, by_lanes)) return;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t j = 0; j < columns; ++j) reductions::add(op, states[j], x[r * row_stride + j], 0);
 }
 
 // Two passes over the block: the first computes the mean, and the second sums the squares of the deviations from it.
@@ -135,19 +132,16 @@ void reduce_columns(const reductions::LogSumExp&, const T* x, std::int64_t colum
 // Reduces `count` rows of neighbouring numbers, each into its own state. The rows begin `row_stride` apart.
 template <class Op, class T, class State>
 void reduce_rows(const Op& op, const T* x, std::int64_t count, std::int64_t n, std::int64_t row_stride, State* states) {
-  if constexpr (!std::is_same_v<Op, reductions::Var> && !std::is_same_v<Op, reductions::LogSumExp>) {
-    if (takes_lanes(op)) {
-      return with_lanes<T>(op, [&](const auto& lanes, auto take) {
-        constexpr int L = lanes_of<std::decay_t<decltype(lanes)>>;
-        std::int64_t r = 0;
-        for (; r + L <= count; r += L) {
-          const auto totals = totals_of_rows(lanes, x + r * row_stride, n, row_stride);
-          for (int i = 0; i < L; ++i) take(states[r + i], totals[i]);
-        }
-        for (; r < count; ++r) take(states[r], total_of_row(lanes, x + r * row_stride, n, 1));
-      });
+  const auto by_lanes = [&](const auto& lanes, auto take) {
+    constexpr int L = lanes_of<std::decay_t<decltype(lanes)>>;
+    std::int64_t r = 0;
+    for (; r + L <= count; r += L) {
+      const auto totals = totals_of_rows(lanes, x + r * row_stride, n, row_stride);
+      for (int i = 0; i < L; ++i) take(states[r + i], totals[i]);
     }
-  }
+    for (; r < count; ++r) take(states[r], total_of_row(lanes, x + r * row_stride, n, 1));
+  };
+  if (with_lanes<T>(op, by_lanes)) return;
   for (std::int64_t r = 0; r < count; ++r) reduce_row(op, x + r * row_stride, n, 1, states[r]);
 }
 

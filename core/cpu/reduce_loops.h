@@ -251,7 +251,7 @@ void reduce_with(const Op& op, const Array& x, const Array& y) {
     }
   };
   if (y.numel() == 0) return;
-  if constexpr (Op::takes_integers) dispatch(x.dtype(), run);
+  if constexpr (reductions::takes_integers<Op>) dispatch(x.dtype(), run);
   else dispatch_floating(x.dtype(), "reduction", run);
 }
 

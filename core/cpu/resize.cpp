@@ -1,6 +1,6 @@
-#include <tandem/core/cpu/channel_blocks.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/simd.h>
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +8,8 @@
 namespace tandem {
 
 namespace {
+
+constexpr auto overlap = cpu::ChannelRest::overlap;
 
 template <class R>
 std::vector<typename ResizeAxis<R>::Taps> all_taps(const ResizeAxis<R>& axis) {
@@ -34,7 +36,7 @@ void nearest(const Array& x, const Resize& how, const Array& y) {
   for_each_row<T>(x, y, [&](T* to, std::int64_t oh, const T* image) {
     const T* from = image + down[static_cast<std::size_t>(oh)].i0 * width * channels;
     for (const auto& t : along) {
-      cpu::cover_channels<T>(channels, [&](auto lanes, std::int64_t c) {
+      cpu::for_each_channel_block<T, overlap>(channels, [&](auto lanes, std::int64_t c) {
         const auto block = cpu::load_raw<T, lanes>(from + t.i0 * channels + c);
         std::memcpy(to + c, &block, sizeof block);
       });
@@ -53,7 +55,7 @@ void bilinear(const Array& x, const Resize& how, const Array& y) {
     const T *upper = image + v.i0 * width * channels, *lower = image + v.i1 * width * channels;
     for (const auto& t : along) {
       const std::int64_t left = t.i0 * channels, right = t.i1 * channels;
-      cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
+      cpu::for_each_channel_block<C, overlap>(channels, [&](auto lanes, std::int64_t c) {
         constexpr int L = lanes;
         const auto above = cpu::load<L>(upper + left + c) * t.weight0 + cpu::load<L>(upper + right + c) * t.weight1;
         const auto below = cpu::load<L>(lower + left + c) * t.weight0 + cpu::load<L>(lower + right + c) * t.weight1;
@@ -98,7 +100,7 @@ void CpuBackend::resize_grad(const Array& grad_y, const Resize& how, const Array
       std::int64_t first = 0;
       for (std::int64_t w = 0; w < horizontal.in; ++w) {
         while (first < horizontal.out && along[static_cast<std::size_t>(first)].i1 < w) ++first;
-        cpu::cover_channels<C>(channels, [&](auto lanes, std::int64_t c) {
+        cpu::for_each_channel_block<C, overlap>(channels, [&](auto lanes, std::int64_t c) {
           constexpr int L = lanes;
           cpu::vec<C, L> total{};
           for (std::int64_t ow = first; ow < horizontal.out; ++ow) {

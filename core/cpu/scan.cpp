@@ -8,13 +8,17 @@ namespace tandem {
 
 void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) {
   // The dimensions besides `dim`, as if that were reduced.
-  const cpu::ReduceWalk::List lines = cpu::ReduceWalk(x, y.narrow(dim, 0, 1)).kept;
+  cpu::ReduceWalk::List lines = cpu::ReduceWalk(x, y.narrow(dim, 0, 1)).kept;
   const std::int64_t n = x.shape()[dim];
   const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];
   const std::int64_t y_step = reversed ? -y.strides()[dim] : y.strides()[dim];
   const std::int64_t x_first = reversed ? -(n - 1) * x_step : 0, y_first = reversed ? -(n - 1) * y_step : 0;
-  const bool columns =
-      lines.ndim > 0 && lines.dims[lines.ndim - 1].stride == 1 && lines.dims[lines.ndim - 1].out_stride == 1;
+  // Lines that are neighbours in both arrays, if there are any, become the last dimension.
+  const auto end = lines.dims.begin() + lines.ndim;
+  const auto neighbours =
+      std::find_if(lines.dims.begin(), end, [](const auto& d) { return d.stride == 1 && d.out_stride == 1; });
+  const bool columns = neighbours != end;
+  if (columns) std::rotate(neighbours, neighbours + 1, end);
   const auto run = [&](auto in_type, auto out_type, auto scan) {
     using T = decltype(in_type);
     using Out = decltype(out_type);

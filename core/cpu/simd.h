@@ -232,14 +232,26 @@ inline void store_bytes(std::uint8_t* to, M v) {
   std::memcpy(to, &narrow, sizeof narrow);
 }
 
-// Calls f(std::integral_constant<int, L>, c) for blocks of L channels, which are one register of numbers in the type
-// that is computed in. The channels that are left over come one by one.
-template <class C, class F>
+// What becomes of channels that do not fill a register. With `overlap`, the last block begins so early that it ends
+// with the last channel, and all blocks are smaller where a pixel has fewer channels than a register. That is faster.
+// It needs an f that computes some channels twice with the same result, so it must not write over its input.
+enum class ChannelRest { one_by_one, overlap };
+
+// Calls f(std::integral_constant<int, L>, c) for blocks of L channels, from channel c on, that cover all channels. A
+// block is one register of numbers of C, the type that is computed in, except as `rest` says.
+template <class C, ChannelRest rest = ChannelRest::one_by_one, int L = register_bytes / sizeof(C), class F>
 inline void for_each_channel_block(std::int64_t channels, F f) {
-  constexpr int lanes = register_bytes / sizeof(C);
+  constexpr bool overlaps = rest == ChannelRest::overlap;
+  if constexpr (overlaps && L > 1) {
+    if (channels < L) return for_each_channel_block<C, rest, L / 2>(channels, f);
+  }
   std::int64_t c = 0;
-  for (; c + lanes <= channels; c += lanes) f(std::integral_constant<int, lanes>{}, c);
-  for (; c < channels; ++c) f(std::integral_constant<int, 1>{}, c);
+  for (; c + L <= channels; c += L) f(std::integral_constant<int, L>{}, c);
+  if constexpr (overlaps) {
+    if (c < channels) f(std::integral_constant<int, L>{}, channels - L);
+  } else {
+    for (; c < channels; ++c) f(std::integral_constant<int, 1>{}, c);
+  }
 }
 
 }  // namespace tandem::cpu

@@ -211,19 +211,11 @@ std::optional<Epilogue> multiply(const Array& a, const Array& b, Epilogue epilog
   auto& library = Library<cublasLtHandle_t, Plan>::of(y.device().index);
   const std::lock_guard lock(library.mutex);
   if (!library.handle) TANDEM_CUBLAS(cublasLtCreate(&library.handle));
-  static_assert(std::tuple_size_v<PlanKey> >= 2 + 3 * 7, "the entries of a batched product");
-  PlanKey key{};
-  std::size_t entries = 0;
-  const auto add = [&](std::int64_t entry) { key.at(entries++) = entry; };
-  add(((static_cast<int>(a.dtype()) << 8 | static_cast<int>(y.dtype())) << 8 | static_cast<int>(epilogue)) << 2 |
-      mode.tf32 << 1 | mode.adds);
-  add(vector ? alignment_of(vector->raw()) : 0);
+  CallKey key(a.dtype(), y.dtype(), epilogue, mode.tf32, mode.adds, vector ? alignment_of(vector->raw()) : 0);
   for (const Array* m : {&a, &b, &y}) {
-    add(alignment_of_matrices(*m));
-    for (int d = 0; d < m->ndim(); ++d) {
-      add(m->shape()[d]);
-      add(m->strides()[d]);
-    }
+    key.add(alignment_of_matrices(*m));
+    key.add(m->shape());
+    key.add(m->strides());
   }
   Plan& plan = library.plans.get(key, [&] {
     auto made = make_plan(library.handle, a, b, epilogue, vector, y, mode.tf32);

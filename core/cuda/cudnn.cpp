@@ -330,30 +330,10 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
   p.algorithms.insert(p.algorithms.end(), rest.begin(), rest.end());
 }
 
-PlanKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w, bool with_bias) {
-  const Shape &x = arrays.x.shape(), &k = arrays.weight.shape(), &y = arrays.y.shape();
-  return {static_cast<int>(kind),
-          static_cast<int>(format),
-          static_cast<int>(arrays.x.dtype()),
-          with_bias,
-          math_mode().tf32_conv,
-          math_mode().deterministic,
-          x[0],
-          x[1],
-          x[2],
-          x[3],
-          k[0],
-          k[2],
-          k[3],
-          y[2],
-          y[3],
-          w.stride.h,
-          w.stride.w,
-          w.padding.h,
-          w.padding.w,
-          w.dilation.h,
-          w.dilation.w,
-          w.groups};
+CallKey key_of(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& w, bool with_bias) {
+  const MathMode mode = math_mode();
+  return CallKey(kind, format, with_bias, mode.tf32_conv, mode.deterministic, w, arrays.x.dtype(), arrays.x.shape(),
+                 arrays.weight.shape(), arrays.y.shape());
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ void reduce_with(const Op& op, const Array& x, const Array& y) {
         x, y, FinishReduction<Op, T>{op, x.numel() / y.numel(), {y.raw(), y.dtype()}});
   };
   if (y.numel() == 0) return;
-  if constexpr (Op::takes_integers) dispatch(x.dtype(), run);
+  if constexpr (reductions::takes_integers<Op>) dispatch(x.dtype(), run);
   else dispatch_floating(x.dtype(), "reduction", run);
 }
 

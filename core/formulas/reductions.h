@@ -2,9 +2,11 @@
 //
 // A state takes one number with add(), takes in another state with merge(), and gives its result as a double (i64 for
 // integers) with result(count). The output's dtype is made from that. An operation is a struct that names its state,
-// holds its parameters and says whether it takes integers too. derivative(x, y, grad) gives the gradient of one
-// element. For some operations y and grad are not simply the result and its gradient: the callers of ops::reduce_grad
-// say what they are.
+// holds its parameters, and has these members:
+//   rules(dtype)             what ops::reduce checks and allocates, for numbers of that dtype;
+//   result(state, count)     the result, from the state of all `count` numbers;
+//   derivative(x, y, grad)   the gradient of one element. For some operations y and grad are not simply the result and
+//                            its gradient: the callers of ops::reduce_grad say what they are.
 //
 // To add a reduction: write a state and a struct, name the struct in Reduction, and give it a block in
 // core/cpu/reduce_blocks.h, a line in autograd/functions/reduce.h and a row in the table of tests.
@@ -16,6 +18,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <variant>
 
 namespace tandem {
@@ -134,9 +137,29 @@ struct ExpSum {
 
 namespace reductions {
 
+struct Rules {
+  const char* name;                   // for error messages
+  std::optional<DType> result_dtype;  // none where the operation does not take numbers of this dtype
+  bool needs_elements = false;        // whether it is an error to reduce nothing
+};
+
+// Result dtypes of operations that take floating numbers only, and of those that sum integers and bools in i64.
+constexpr std::optional<DType> floating_only(DType x) { return is_floating(x) ? std::optional(x) : std::nullopt; }
+constexpr DType widened(DType x) { return is_floating(x) ? x : DType::i64; }
+
+// Whether an operation has kernels for integers and bools.
+template <class Op>
+constexpr bool takes_integers = Op().rules(DType::i64).result_dtype.has_value();
+
+// Adds a number to a state. An operation whose parameters decide how has an overload.
+template <class Op, class State, class T>
+TANDEM_HOST_DEVICE void add(const Op&, State& state, T value, std::int64_t index) {
+  state.add(value, index);
+}
+
 struct Sum {
-  static constexpr bool takes_integers = true;
   bool mean = false;
+  constexpr Rules rules(DType x) const { return mean ? Rules{"mean", floating_only(x)} : Rules{"sum", widened(x)}; }
   template <class T>
   using State = tandem::Sum<T>;
   template <class T>
@@ -149,8 +172,8 @@ struct Sum {
 // The product of all numbers. With `besides_the_zero`, which its gradient uses: the product of the other numbers when
 // exactly one number is 0, and 0 otherwise.
 struct Prod {
-  static constexpr bool takes_integers = true;
   bool besides_the_zero = false;
+  constexpr Rules rules(DType x) const { return {"prod", widened(x)}; }
   template <class T>
   using State = Product<T>;
   template <class T>
@@ -167,7 +190,9 @@ struct Prod {
 
 template <bool largest, bool of_magnitudes>
 struct Extreme {
-  static constexpr bool takes_integers = !of_magnitudes;
+  constexpr Rules rules(DType x) const {
+    return {of_magnitudes ? "norm" : largest ? "max" : "min", of_magnitudes ? floating_only(x) : x, true};
+  }
   template <class T>
   using State = std::conditional_t<of_magnitudes, ExtremeMagnitude<T, largest>, tandem::Extreme<T, largest>>;
   template <class T>
@@ -187,9 +212,9 @@ using MaxMagnitude = Extreme<true, true>;
 using MinMagnitude = Extreme<false, true>;
 
 struct Var {
-  static constexpr bool takes_integers = false;
   double correction = 1;
   bool root = false;  // the result is the standard deviation, not the variance
+  constexpr Rules rules(DType x) const { return {root ? "stddev" : "var", floating_only(x)}; }
   template <class T>
   using State = Spread<T>;
   template <class T>
@@ -207,8 +232,8 @@ struct Var {
 
 // (sum of |x|^p)^(1/p), for a finite p that is not 0.
 struct Norm {
-  static constexpr bool takes_integers = false;
   double p = 2;
+  constexpr Rules rules(DType x) const { return {"norm", floating_only(x), p < 0}; }
   template <class T>
   struct State : tandem::Sum<T> {};
   template <class C>
@@ -231,9 +256,13 @@ struct Norm {
     return x < C(0) ? -grad * power : grad * power;
   }
 };
+template <class T>
+TANDEM_HOST_DEVICE void add(const Norm& op, Norm::State<T>& state, T value, std::int64_t) {
+  state.total += op.power(static_cast<compute_t<T>>(value));
+}
 
 struct LogSumExp {
-  static constexpr bool takes_integers = false;
+  constexpr Rules rules(DType x) const { return {"logsumexp", floating_only(x)}; }
   template <class T>
   using State = ExpSum<T>;
   template <class T>
@@ -248,9 +277,12 @@ struct LogSumExp {
 
 // The number of elements that are not 0, or whether there is any, or whether all are.
 struct CountNonzero {
-  static constexpr bool takes_integers = true;
   enum class Asked { number, any, all };
   Asked asked = Asked::number;
+  constexpr Rules rules(DType x) const {
+    if (asked == Asked::number) return {"count_nonzero", DType::i64};
+    return {asked == Asked::any ? "any" : "all", x == DType::u8 ? DType::u8 : DType::boolean};
+  }
   template <class T>
   struct State {
     std::int64_t total = 0;
@@ -265,19 +297,15 @@ struct CountNonzero {
 
 using AnyOf = std::variant<Sum, Prod, Max, Min, MaxMagnitude, MinMagnitude, Var, Norm, LogSumExp, CountNonzero>;
 
-// Adds a number to a state. For some operations, the parameters decide how.
-template <class Op, class State, class T>
-TANDEM_HOST_DEVICE void add(const Op& op, State& state, T value, std::int64_t index) {
-  if constexpr (std::is_same_v<Op, Norm>) state.total += op.power(static_cast<compute_t<T>>(value));
-  else state.add(value, index);
-}
-
 }  // namespace reductions
 
 // Any of the reductions. Those without parameters have names.
 struct Reduction : reductions::AnyOf {
   using reductions::AnyOf::variant;
   const reductions::AnyOf& any() const { return *this; }
+  reductions::Rules rules(DType x) const {
+    return std::visit([x](const auto& each) { return each.rules(x); }, any());
+  }
   static const Reduction sum, mean, max, min, prod, count_nonzero;
 };
 inline constexpr Reduction Reduction::sum{reductions::Sum{}};
@@ -287,15 +315,12 @@ inline constexpr Reduction Reduction::min{reductions::Min{}};
 inline constexpr Reduction Reduction::prod{reductions::Prod{}};
 inline constexpr Reduction Reduction::count_nonzero{reductions::CountNonzero{}};
 
-// Calls f(struct), where the operation has a derivative. The smallest number has the derivative of the largest one.
+// Calls f(struct), where the operation has a derivative.
 template <class F>
 void with_derivative(const Reduction& op, F f) {
   std::visit(
       [&](const auto& each) {
-        using Op = std::decay_t<decltype(each)>;
-        if constexpr (std::is_same_v<Op, reductions::Min>) f(reductions::Max{});
-        else if constexpr (std::is_same_v<Op, reductions::MinMagnitude>) f(reductions::MaxMagnitude{});
-        else if constexpr (requires { each.derivative(0.0, 0.0, 0.0); }) f(each);
+        if constexpr (requires { each.derivative(0.0, 0.0, 0.0); }) f(each);
         else detail::fail("reduction: has no gradient of its own");
       },
       op.any());

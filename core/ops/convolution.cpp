@@ -4,6 +4,7 @@
 #include <tandem/core/ops/elementwise.h>
 #include <tandem/core/ops/image_checks.h>
 #include <tandem/core/ops/into.h>
+#include <tandem/core/ops/reduce.h>
 
 namespace tandem::ops {
 
@@ -97,8 +98,8 @@ void conv2d_grad_weight_into(const Array& x, const Array& grad_y, const Window& 
   if (x.numel() > 0 && grad_y.numel() > 0)
     return backend(x.device())
         .conv2d_grad_weight(x.channels_last(), grad_y.channels_last(), window, grad_weight, grad_bias);
-  Array(grad_weight).fill(0);
-  if (grad_bias) Array(*grad_bias).fill(0);
+  Array(grad_weight).fill(0);  // an empty image may still have outputs, which are the bias
+  if (grad_bias) Array(*grad_bias).copy_from(reduce(Reduction::sum, grad_y, {0, 2, 3}));
 }
 
 Array conv2d_grads_into(const Array& x, const Array& grad_y, const Array& weight, const Window& window,

@@ -5,60 +5,6 @@
 
 namespace tandem::ops {
 
-namespace {
-
-namespace r = reductions;
-
-const char* name_of(const Reduction& op) {
-  const auto name = [](const auto& f) -> const char* {
-    using F = std::decay_t<decltype(f)>;
-    if constexpr (std::is_same_v<F, r::Sum>) return f.mean ? "mean" : "sum";
-    else if constexpr (std::is_same_v<F, r::Prod>) return "prod";
-    else if constexpr (std::is_same_v<F, r::Max>) return "max";
-    else if constexpr (std::is_same_v<F, r::Min>) return "min";
-    else if constexpr (std::is_same_v<F, r::Var>) return f.root ? "stddev" : "var";
-    else if constexpr (std::is_same_v<F, r::LogSumExp>) return "logsumexp";
-    else if constexpr (std::is_same_v<F, r::CountNonzero>)
-      return f.asked == r::CountNonzero::Asked::number ? "count_nonzero"
-             : f.asked == r::CountNonzero::Asked::any  ? "any"
-                                                       : "all";
-    else return "norm";
-  };
-  return std::visit(name, op.any());
-}
-
-// The dtype of a reduction's result.
-DType result_dtype(const Reduction& op, DType dtype) {
-  if (const auto* count = std::get_if<r::CountNonzero>(&op.any()); count) {
-    if (count->asked == r::CountNonzero::Asked::number) return DType::i64;
-    return dtype == DType::u8 ? DType::u8 : DType::boolean;
-  }
-  const bool keeps =
-      is_floating(dtype) || std::holds_alternative<r::Max>(op.any()) || std::holds_alternative<r::Min>(op.any());
-  return keeps ? dtype : DType::i64;
-}
-
-bool needs_floating(const Reduction& op) {
-  const auto needs = [](const auto& f) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(f)>, r::Sum>) return f.mean;
-    else return !f.takes_integers;
-  };
-  return std::visit(needs, op.any());
-}
-
-bool needs_elements(const Reduction& op) {
-  const auto needs = [](const auto& f) {
-    using F = std::decay_t<decltype(f)>;
-    if constexpr (std::is_same_v<F, r::Norm>) return f.p < 0;
-    else
-      return std::is_same_v<F, r::Max> || std::is_same_v<F, r::Min> || std::is_same_v<F, r::MaxMagnitude> ||
-             std::is_same_v<F, r::MinMagnitude>;
-  };
-  return std::visit(needs, op.any());
-}
-
-}  // namespace
-
 Shape kept_shape(const Array& x, const Dims& dims, const char* operation) {
   const unsigned reduced = dims.ndim() == 0 ? ~0u : mask_of(dims, std::max(1, x.ndim()), operation);
   Shape kept = x.shape();
@@ -72,11 +18,11 @@ Array without_reduced(const Array& kept, const Dims& dims) {
 }
 
 Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim) {
-  const char* name = name_of(op);
-  TANDEM_CHECK(is_floating(x.dtype()) || !needs_floating(op), name, ": needs a floating dtype, got ", x.dtype());
+  const auto [name, result_dtype, needs_elements] = op.rules(x.dtype());
+  TANDEM_CHECK(result_dtype, name, ": needs a floating dtype, got ", x.dtype());
   const Shape kept = kept_shape(x, dims, name);
-  const Array y = Array::empty(kept, result_dtype(op, x.dtype()), x.device());
-  TANDEM_CHECK(x.numel() > 0 || y.numel() == 0 || !needs_elements(op), name, " of an empty array of shape ", x.shape(),
+  const Array y = Array::empty(kept, *result_dtype, x.device());
+  TANDEM_CHECK(x.numel() > 0 || y.numel() == 0 || !needs_elements, name, " of an empty array of shape ", x.shape(),
                " over dimensions ", dims, " is not defined");
   if (y.numel() > 0) backend(x.device()).reduce(op, x, y);
   return keepdim ? y : without_reduced(y, dims);
@@ -85,7 +31,7 @@ Array reduce(const Reduction& op, const Array& x, const Dims& dims, bool keepdim
 void reduce_into(const Reduction& op, const Array& x, const Array& y) {
   bool fits = x.ndim() == y.ndim() && x.numel() > 0 && x.device() == y.device();
   for (int i = 0; fits && i < x.ndim(); ++i) fits = y.shape()[i] == 1 || y.shape()[i] == x.shape()[i];
-  TANDEM_CHECK(fits, name_of(op), ": a result of ", x.shape(), " can't be written into ", y.shape());
+  TANDEM_CHECK(fits, op.rules(x.dtype()).name, ": a result of ", x.shape(), " can't be written into ", y.shape());
   backend(x.device()).reduce(op, x, y);
 }
 

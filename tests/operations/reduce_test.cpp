@@ -45,6 +45,14 @@ TEST(ReduceErrors, NameTheOperationAndTheRule) {
   EXPECT_ERROR(cumsum(x, -3), "dimension -3");
 }
 
+TEST(Scan, OfAnExpandedArrayIsThatOfItsCopy) {
+  for (const Shape& shape : {Shape{5, 7, 1, 300}, Shape{1, 7, 4, 300}, Shape{5, 7, 4, 1}, Shape{1, 1, 4, 300}}) {
+    const Array x = random(shape).expand({5, 7, 4, 300}), copy = x.contiguous();
+    for (int d = 0; d < 4; ++d)
+      EXPECT_EQ(ops::cumsum(x, d).to_vector<float>(), ops::cumsum(copy, d).to_vector<float>()) << shape << d;
+  }
+}
+
 #ifndef TANDEM_TABLE_ON_GPU
 // On an emulated GPU this test would take minutes, and the next one is about the CPU's threads.
 TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {

@@ -15,34 +15,12 @@ namespace {
 using cpu::ConvArrays, cpu::ConvLayer, cpu::ConvPass;
 
 // Everything that a choice depends on. A kernel of oneDNN is made for a number of threads.
-PlanKey key_of(const ConvLayer& layer) {
-  const auto& [kernel, stride, padding, dilation, groups] = layer.window;
+CallKey key_of(const ConvLayer& layer) {
   const MathMode mode = math_mode();
-  const auto dtype = [](DType d) { return static_cast<std::int64_t>(d); };
-  return {static_cast<std::int64_t>(layer.pass),
-          mode.exact_convolutions,
-          mode.deterministic,
-          omp_get_max_threads(),
-          layer.x[0],
-          layer.x[1],
-          layer.x[2],
-          layer.x[3],
-          layer.y[1],
-          layer.y[2],
-          layer.y[3],
-          kernel.h,
-          kernel.w,
-          stride.h,
-          stride.w,
-          padding.h,
-          padding.w,
-          dilation.h,
-          dilation.w,
-          groups,
-          dtype(layer.dtype),
-          dtype(layer.y_dtype),
-          dtype(layer.weight_dtype),
-          2 * (layer.bias_dtype ? dtype(*layer.bias_dtype) + 1 : 0) + layer.add};
+  CallKey key(omp_get_max_threads(), mode.exact_convolutions, mode.deterministic, layer.pass, layer.window, layer.x,
+              layer.y, layer.dtype, layer.y_dtype, layer.weight_dtype, layer.add);
+  if (layer.bias_dtype) key.add(*layer.bias_dtype);
+  return key;
 }
 
 // Returns false, and has done nothing, where no method of the list computes this pass.

@@ -65,7 +65,8 @@ class ConvMethod {
   virtual std::string name() const = 0;
   // What a trace says of this method when another one computes the pass; often nothing.
   virtual std::string why_not() const { return {}; }
-  // Whether the method can compute the pass, and is faster than those that come after it in the list.
+  // Whether this method is to compute the pass, unless one before it in the list does: it can, and it is estimated to
+  // be faster than every method after it that can. Each method decides that for itself. choose_conv_method() only asks.
   virtual bool pays() const = 0;
   // Computes the pass for arrays of this layer.
   virtual void run(const ConvArrays& arrays) = 0;

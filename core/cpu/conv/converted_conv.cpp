@@ -19,8 +19,9 @@ DType kernel_dtype(const ConvLayer& layer) {
   if (onednn::has_fast_bf16()) return DType::bf16;
   constexpr std::int64_t enough = 18;
   const std::int64_t taps = kernel.h * kernel.w;
-  const bool pays = layer.x[1] / groups * taps >= enough && layer.y[1] / groups * taps >= enough * stride.h * stride.w;
-  return pays || !onednn::has_avx512() ? DType::f32 : DType::bf16;
+  const bool is_enough =
+      layer.x[1] / groups * taps >= enough && layer.y[1] / groups * taps >= enough * stride.h * stride.w;
+  return is_enough || !onednn::has_avx512() ? DType::f32 : DType::bf16;
 }
 
 ConvertedConv::ConvertedConv(const ConvLayer& layer) : ConvMethod(layer) {

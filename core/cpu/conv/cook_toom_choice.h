@@ -19,7 +19,7 @@ struct CookToomChoice {
   // Whether both gradients may come from the tiles of the outputs' gradient. The kernel's is then less exact.
   bool serves_both_gradients = false;
 
-  bool pays() const { return rows && cycles < direct_cycles; }
+  bool beats_direct() const { return rows && cycles < direct_cycles; }
   std::string describe() const;  // for people
 };
 

@@ -26,8 +26,8 @@ bool suits_tiles(const ConvLayer& layer) {
 CookToomChoice best_tiles(const ConvLayer& layer) {
   if (layer.pass == ConvPass::both_gradients) {
     const CookToomChoice tiles = best_tiles(layer.of(ConvPass::input_gradient));
-    const bool serves = tiles.pays() && tiles.serves_both_gradients;
-    return serves && best_tiles(layer.of(ConvPass::weight_gradient)).pays() ? tiles : CookToomChoice{};
+    const bool serves = tiles.beats_direct() && tiles.serves_both_gradients;
+    return serves && best_tiles(layer.of(ConvPass::weight_gradient)).beats_direct() ? tiles : CookToomChoice{};
   }
   if (!suits_tiles(layer)) return {};
   const Shape& written = layer.pass == ConvPass::input_gradient ? layer.x : layer.y;

@@ -34,14 +34,14 @@ namespace tandem::cpu {
 // where each of them is computed by tiles, and the errors allow it.
 class CookToomConv final : public ConvMethod {
  public:
-  // With the best tiles for the layer. They pay where they are faster than the fastest other way.
+  // With the best tiles for the layer, which pay where they are estimated to be faster than the fastest other method.
   explicit CookToomConv(const ConvLayer& layer);
   // With tiles of the caller's choice.
   CookToomConv(const ConvLayer& layer, const CookToomChoice& tiles) : ConvMethod(layer), tiles_(tiles) {}
 
   std::string name() const override { return tiles_.describe(); }
   std::string why_not() const override { return tiles_.rows ? tiles_.describe() : ""; }
-  bool pays() const override { return tiles_.pays(); }
+  bool pays() const override { return tiles_.beats_direct(); }
   void run(const ConvArrays& arrays) override;  // f32 or 16-bit floats
 
  private:

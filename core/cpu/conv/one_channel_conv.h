@@ -19,8 +19,8 @@ class OneChannelConv final : public ConvMethod {
  public:
   using ConvMethod::ConvMethod;
   std::string name() const override { return "tiles of F(4, 5) along rows, for one channel"; }
-  // Whether this computes the layer: stride 1, a kernel of 5 x 5, and as many outputs as fill whole vectors (16 with
-  // AVX-512, 8 with AVX2). Never where math_mode() wants exact convolutions.
+  // For stride 1, a kernel of 5 x 5, and as many outputs as fill whole vectors (16 with AVX-512, 8 with AVX2): every
+  // other method is slower there. Never where math_mode() wants exact convolutions.
   bool pays() const override;
   void run(const ConvArrays& arrays) override;  // f32 or bf16
 

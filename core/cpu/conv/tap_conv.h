@@ -19,7 +19,7 @@ class TapConv final : public ConvMethod {
   explicit TapConv(const ConvLayer& layer);
 
   std::string name() const override { return "a product for each tap"; }
-  // Whether these products can compute the pass: there are no groups, and the dtype is f32 or bf16.
+  // For every pass without groups in f32 or bf16: PlainConv, the only method after this one, is slower.
   bool pays() const override;
   // Whether the products are also faster than oneDNN's convolution. oneDNN leaves out padding too, but loses time at
   // short rows, most of all in the gradient of the weight. For the outputs, but not for the gradients, its 1 x 1

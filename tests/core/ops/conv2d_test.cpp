@@ -273,6 +273,19 @@ double seconds_of(const Shape& x_shape, const Shape& weight_shape, std::int64_t 
 
 // oneDNN has only its reference loops for some layers in the layout that suits others best. These loops took 30 to 150
 // times as long as a layer with more to compute.
+// The padding alone makes outputs, which are the bias.
+TEST(Conv2d, OfAnEmptyImageHasTheGradientOfTheBias) {
+  const Window window{.kernel = 3, .padding = 2};
+  const Array bias = ops::ones({5});
+  for (const Shape& shape : {Shape{2, 3, 0, 4}, Shape{2, 3, 4, 0}, Shape{0, 3, 4, 4}}) {
+    const Array x = ops::zeros(shape), y = ops::conv2d(x, ops::ones({5, shape[1], 3, 3}), bias, window);
+    EXPECT_EQ(y.to_vector<float>(), std::vector<float>(static_cast<std::size_t>(y.numel()), 1)) << shape;
+    const auto grad = ops::conv2d_grad_weight(x, y, window, 5, true, DType::f32);
+    EXPECT_EQ(grad.bias.to_vector<float>(), std::vector<float>(5, static_cast<float>(y.numel() / 5))) << shape;
+    for (const float g : grad.weight.to_vector<float>()) EXPECT_EQ(g, 0) << shape;
+  }
+}
+
 TEST(Conv2d, NoLayerOfFewChannelsIsSlow) {
   const double all = seconds_of({2, 16, 56, 56}, {16, 16, 5, 5}, 1);
   EXPECT_LT(seconds_of({2, 16, 56, 56}, {1, 16, 5, 5}, 1), 5 * all) << "16 -> 1";
