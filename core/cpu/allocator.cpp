@@ -15,16 +15,17 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t alignment = 64;  // bytes: a cache line, which is also the widest vector
-// Chosen: what any machine has to spare, and a small network never comes to.
+// Chosen: any machine can spare this much, and a small network never reaches it.
 constexpr std::size_t most_cached = std::size_t{256} << 20;
 
 class HostMemory : public MemorySource {
  public:
   void* allocate(std::size_t bytes) override { return std::aligned_alloc(alignment, bytes); }
   void release(void* block, std::size_t) override { std::free(block); }
-  // The C library keeps what is freed for itself, so the system would count it as this process's.
+  // The C library keeps freed memory, which the system would still count as used by this process.
   void trimmed() override { malloc_trim(0); }
-  // Tells the address sanitizer which bytes are in use. By itself it knows only about blocks that come from the system.
+  // Tells the address sanitizer which bytes are in use. On its own, it knows only the blocks that the C library
+  // allocated.
   void set_in_use([[maybe_unused]] void* block, [[maybe_unused]] std::size_t used,
                   [[maybe_unused]] std::size_t whole) override {
 #ifdef __SANITIZE_ADDRESS__
@@ -36,7 +37,7 @@ class HostMemory : public MemorySource {
 
 }  // namespace
 
-// The allocator is never destroyed, because Arrays with static storage may give memory back after main() has ended.
+// The allocator is never destroyed, because Arrays with static storage may free memory after main() has ended.
 CachingAllocator& CpuBackend::allocator() {
   static auto* source = new HostMemory;
   static auto* instance = new CachingAllocator(*source, alignment, most_cached);

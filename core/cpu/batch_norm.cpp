@@ -1,10 +1,10 @@
-// Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
-// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory: it depends on how often an
-// activation is read and written. Each phase is therefore one pass, and nothing is stored that can be computed again.
+// Batch normalisation, fused with ReLU and 2 x 2 max pooling. core/formulas/batch_norm.h begins with the formulas of
+// all phases, forward and backward. These kernels are memory-bound: their speed depends on how often they read and
+// write an activation. Each phase is therefore one pass, and nothing is stored that can be recomputed.
 //
 // Images are (N, C, H, W), channels last. A row is a pixel: there are N * H * W rows, and the C channels of a row are
-// adjacent in memory. Sums run over chunks of rows of a fixed size, and the chunks are combined in order, in double:
-// the result does not depend on the number of threads.
+// adjacent in memory. Sums run over chunks of rows of a fixed size, and the chunks are combined in order, in double.
+// The result therefore does not depend on the number of threads.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/simd.h>
@@ -21,11 +21,11 @@ using cpu::load;
 using cpu::store;
 using cpu::vec;
 
-// The number of rows in a chunk. A chunk of 4096 numbers, 16 KiB in f32, fills half of a first-level cache, so looking
-// at it a second time is free.
+// Returns the number of rows in a chunk. A chunk of 4096 numbers, 16 KiB in f32, fills half of a first-level cache, so
+// reading it a second time is almost free.
 std::int64_t chunk_rows(std::int64_t channels) { return std::max<std::int64_t>(16, 4096 / channels); }
 
-// What a kernel needs for each channel, in the type that it computes in: y = x * scale + shift, and xhat = (x - mean) *
+// The coefficients of each channel, in the type used for computation: y = x * scale + shift, and xhat = (x - mean) *
 // invstd.
 template <class C>
 struct Coefficients {
@@ -43,8 +43,8 @@ struct Coefficients {
   }
 };
 
-// Computes two sums per channel over all rows, chunk by chunk. part(first_row, rows, c, lanes, sums) fills `sums` for
-// the L channels from c on, and `combine` adds up chunks.
+// Computes two sums per channel over all rows, chunk by chunk. part(first_row, rows, c, lanes, sums) fills `sums` for L
+// channels starting at c, and `combine` combines chunks.
 template <class C, class Part, class Combine>
 void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine combine) {
   const std::int64_t chunk = chunk_rows(channels), chunks = (rows + chunk - 1) / chunk;
@@ -64,7 +64,7 @@ void sum_over_rows(std::int64_t rows, std::int64_t channels, Part part, Combine 
     combine(std::min(chunk, rows - k * chunk), sums + k * 2 * channels, sums + (k * 2 + 1) * channels);
 }
 
-// Stands in `index` where ReLU stopped the maximum: no element of that window gets a gradient.
+// The value in `index` if ReLU zeroed the maximum: no element of that window gets a gradient.
 constexpr std::uint8_t no_place = 255;
 
 template <class V>
@@ -87,7 +87,7 @@ void CpuBackend::batch_norm_stats(const Array& x, const Array& mean_out, const A
       constexpr int L = lanes;
       using V = vec<C, L>;
       const T* p = data + first * channels + c;
-      V sum[4] = {};  // several sums, so that one addition need not wait for another
+      V sum[4] = {};  // several sums, so no addition waits for the previous one
       std::int64_t r = 0;
       for (; r + 4 <= n; r += 4)
         for (int u = 0; u < 4; ++u) sum[u] += load<L>(p + (r + u) * channels);
@@ -223,7 +223,7 @@ void CpuBackend::batch_norm_grad_reduce(const Array& x, const BatchNormAffine& a
         V g = load<L>(grad + at);
         if (fusion.relu) g = v * scale + shift > 0 ? g : V{};
         if (y) {
-          g = V(load<L>(y + at)) <= 0 ? V{} : g;  // keeps NaN, as functors::Relu
+          g = V(load<L>(y + at)) <= 0 ? V{} : g;  // keeps NaN, like functors::Relu
           store<L>(passed + at, g);
         }
         dy[u] += g;
@@ -267,7 +267,7 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
     const T* in = static_cast<const T*>(x.raw());
     const T* grad = static_cast<const T*>(grad_y.raw());
     T* out = static_cast<T*>(grad_x.raw());
-    // Writes grad_x of `pixels` neighbouring pixels that are not the maximum of any window: only the statistics
+    // Writes grad_x of `pixels` neighbouring pixels that are not the maximum of any window. Only the statistics
     // contribute to it.
     const auto without_window = [&](auto lanes, std::int64_t at, std::int64_t pixels, std::int64_t c) {
       constexpr int L = lanes;
@@ -303,8 +303,8 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
         using V = vec<C, L>;
         using M = vec<cpu::mask_t<C>, L>;
         const V scale = load<L>(&k.scale[c]), a = load<L>(&slope[c]), b = load<L>(&offset[c]);
-        // The upper row of the windows is finished before the lower one: x is then read in the order of memory, which
-        // takes less than half the time.
+        // The upper row of the windows is finished before the lower row. x is then read in memory order, which takes
+        // less than half the time.
         for (int i = 0; i < 2; ++i)
           for (std::int64_t w = 0; w < out_w; ++w) {
             const std::int64_t from = (row * out_w + w) * channels + c;
@@ -316,7 +316,7 @@ void CpuBackend::batch_norm_grad_input(const Array& x, const BatchNormAffine& af
               store<L>(out + at, V(where == 2 * i + j ? others + dy : others));
             }
           }
-        // When the width or height is odd, the last column or row is in no window.
+        // If the width or height is odd, the last column or row belongs to no window.
         for (std::int64_t i = 0; i < 2; ++i)
           without_window(lanes, top + (i * width + 2 * out_w) * channels + c, width - 2 * out_w, c);
         if (h + 3 == height) without_window(lanes, top + 2 * width * channels + c, width, c);

@@ -1,5 +1,6 @@
-// Attention, in the blocks of Dao et al., arXiv:2205.14135, with one difference: a block has some queries and all of
-// their keys. For any usual length their scores fit in the cache, and no sum has to be corrected later.
+// Attention in the blocks of Dao et al., arXiv:2205.14135, with one difference: a block consists of some queries and
+// all of their keys. For all usual lengths, the scores of a block fit in the cache, and no sum needs a later
+// correction.
 #include <tandem/core/array/loop_nest.h>
 #include <tandem/core/array/matrix_layout.h>
 #include <tandem/core/backend/blocked_attention.h>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr int lanes = cpu::float_lanes;
-constexpr std::int64_t most_queries = 128;  // queries of a block
+constexpr std::int64_t most_queries = 128;  // queries per block
 using Lanes = cpu::vec<float, lanes>;
 using Math = cpu::LaneMath<float, lanes>;
 
@@ -44,7 +45,7 @@ struct Matrices {
   MatrixLayout turned() const { return {!layout.transposed, layout.leading}; }
 };
 
-// The mask of one head: where the row of query `q` begins, and the step from one key to the next.
+// The mask of one head: the address of each query's row, and the distance from one key to the next.
 struct MaskRows {
   const float* data = nullptr;
   std::int64_t row_step = 0, key_step = 0;
@@ -66,7 +67,7 @@ struct MaskRows {
   }
 };
 
-// The largest of n numbers; NaN when one of them is NaN.
+// Returns the largest of n numbers, or NaN if one of them is NaN.
 float highest_of(const float* x, std::int64_t n) {
   const auto larger = [](auto a, auto b) { return b > a || b != b ? b : a; };
   Lanes most = Lanes{} - infinity;
@@ -81,7 +82,7 @@ float highest_of(const float* x, std::int64_t n) {
   return result;
 }
 
-// x = exp(x - shift); returns the sum.
+// Computes x = exp(x - shift) and returns the sum.
 float exponentials(float* x, std::int64_t n, float shift) {
   Lanes sum{};
   std::int64_t i = 0;
@@ -102,21 +103,21 @@ float exponentials(float* x, std::int64_t n, float shift) {
   return total;
 }
 
-// How the work is cut into blocks of queries, for each head, and among threads. `size` is the number of queries in a
-// block, and `count` the number of blocks of a head.
+// The division of the work into blocks of queries for each head, and among threads. `size` is the number of queries in
+// a block, and `count` the number of blocks of a head.
 struct Blocks {
   std::int64_t heads, queries, keys, size, count, workers;
   explicit Blocks(const AttentionInputs& in)
       : heads(in.query.numel() / (in.query.dim(-2) * in.query.dim(-1))),
         queries(in.query.dim(-2)),
         keys(in.key.dim(-2)) {
-    constexpr std::int64_t scores = 48 * 1024;  // scores of a block: 192 KiB, a part of the second-level cache
+    constexpr std::int64_t scores = 48 * 1024;  // scores per block: 192 KiB, a part of the second-level cache
     size = std::min(queries, std::clamp<std::int64_t>(scores / keys / 16 * 16, 32, most_queries));
     count = (queries + size - 1) / size;
   }
   std::int64_t first(std::int64_t block) const { return block * size; }
   std::int64_t queries_of(std::int64_t block) const { return std::min(size, queries - first(block)); }
-  // The number of keys that at least one query of the block sees.
+  // Returns the number of keys to which at least one query of the block may attend.
   std::int64_t keys_of(std::int64_t block, bool is_causal) const {
     return is_causal ? std::min(keys, first(block) + queries_of(block)) : keys;
   }
@@ -125,14 +126,14 @@ struct Blocks {
   }
 };
 
-// Calls f(task, memory) for each task, spread over threads. `memory` has room for `floats` numbers, which belong to the
-// thread.
+// Calls f(task, memory) for each task, distributed over threads. `memory` has room for `floats` numbers and belongs to
+// the thread.
 template <class F>
 void share(std::int64_t tasks, std::int64_t elements, std::int64_t floats, F f) {
   const std::int64_t workers = std::min<std::int64_t>(tasks, omp_get_max_threads());
   const Array memory = Array::empty({workers, floats});
   float* const begin = memory.data<float>();
-  if (workers == 1) {  // tasks run one after the other, and each product uses all threads
+  if (workers == 1) {  // tasks run one after the other, and all threads share each product
     for (std::int64_t task = 0; task < tasks; ++task) f(task, begin);
     return;
   }
@@ -141,7 +142,7 @@ void share(std::int64_t tasks, std::int64_t elements, std::int64_t floats, F f) 
   });
 }
 
-// scores (queries of the block, keys) = query key^T * scale.
+// Computes scores (queries of the block, keys) = query key^T * scale.
 void scores_of(const Matrices& query, const Matrices& key, std::int64_t head, const Blocks& blocks, std::int64_t block,
                std::int64_t keys, double scale, float* scores) {
   cpu::gemm({.rows = blocks.queries_of(block),
@@ -169,7 +170,7 @@ void forward(const AttentionInputs& in, const Array& y, const Array& log_sum) {
           scores_of(query, key, head, blocks, block, keys, in.scale, scores);
           const MaskRows mask(in.mask.added, head);
           float* const log_sums = sums + head * blocks.queries + first;
-          float factors[most_queries];  // what each row of y is multiplied by at the end
+          float factors[most_queries];  // the factor of each row of y at the end
           for (std::int64_t r = 0; r < rows; ++r) {
             float* row = scores + r * keys;
             const std::int64_t n = blocks.keys_of_query(first + r, is_causal);
@@ -197,14 +198,14 @@ void forward(const AttentionInputs& in, const Array& y, const Array& log_sum) {
         });
 }
 
-// On entry `weights` holds scores, and becomes exp(scores - log_sum). `grad_weights` becomes the gradient of the
+// On entry `weights` contains scores; it becomes exp(scores - log_sum). `grad_weights` becomes the gradient of the
 // scores.
 void scores_grad(float* weights, float* grad_weights, std::int64_t n, float log_sum, float delta, float scale) {
   exponentials(weights, n, log_sum);
   for (std::int64_t i = 0; i < n; ++i) grad_weights[i] = weights[i] * (grad_weights[i] - delta) * scale;
 }
 
-// The sum of y * grad_y over a row. It equals the sum of weights * grad_weights over the row.
+// Returns the sum of y * grad_y over a row. It equals the sum of weights * grad_weights over the row.
 float dot(const float* y, std::int64_t y_step, const float* grad, std::int64_t grad_step, std::int64_t n) {
   float sum = 0;
   for (std::int64_t c = 0; c < n; ++c) sum += y[c * y_step] * grad[c * grad_step];

@@ -2,7 +2,7 @@
 
 namespace tandem {
 
-// The back-end is never destroyed, because Arrays with static storage may give memory back after main() has ended.
+// The back-end is never destroyed, because Arrays with static storage may free memory after main() has ended.
 void add_cpu_backend() {
   device_kinds().add({Device::Kind::cpu,
                       [](int) -> DeviceMemory& {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int lanes = DropoutMask::lanes, block = DropoutMask::block;
 
-// The random words of a block, in the order of the block's numbers. Lane i of two vectors works on the counters 2 i and
-// 2 i + 1.
+// Computes the random words of a block, in the order of the block's numbers. Lane i of the two vectors computes the
+// counters 2 i and 2 i + 1.
 void words_of_block(std::uint64_t index, std::uint64_t key, std::uint32_t (&words)[block]) {
   using V = cpu::vec<std::uint64_t, lanes / 2>;
   const std::uint64_t counter = index * lanes;
@@ -47,8 +47,8 @@ void CpuBackend::dropout(const Array& x, const DropoutKey& key, double p, const 
     const T* in = static_cast<const T*>(x.raw());
     T* out = static_cast<T*>(y.raw());
     const C scale = static_cast<C>(mask.scale);
-    // A threshold of 2^32 drops every number. It does not fit here, but then the scale is 0 as well, and the result is
-    // the same.
+    // A threshold of 2^32 drops every number. It does not fit in 32 bits, but the scale is then 0, so the result is the
+    // same.
     const auto threshold = static_cast<std::uint32_t>(std::min<std::uint64_t>(mask.threshold, 0xffffffffu));
     constexpr std::int64_t batch = 64;
     const std::int64_t blocks = (count + block - 1) / block;

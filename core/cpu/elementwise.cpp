@@ -15,8 +15,8 @@ void CpuBackend::copy(const Array& from, const Array& to) {
                 [&](auto bits) { cpu::Loops::transform<decltype(bits), decltype(bits)>(from, to, Keep{}); });
 }
 
-// Copies row by row, in the order of y's memory. The processor fetches and writes ahead within a run of memory, but not
-// between distant runs.
+// Copies row by row, in the order of y's memory. The processor prefetches and combines writes within a run of memory,
+// but not across distant runs.
 bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
   if (!all([&](const Array& a) { return a.dtype() == y.dtype() && a.is_contiguous(); })) return false;
@@ -25,7 +25,7 @@ bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   if (rows <= 1 || y.numel() == 0) return false;
   struct Run {
     const char* from;
-    std::size_t bytes;  // bytes of a row of this part
+    std::size_t bytes;  // bytes per row of this part
   };
   std::vector<Run> runs;
   for (const Array& part : parts)

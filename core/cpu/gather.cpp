@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// gather_rows and gather_normalized run only on the caller's thread: a data loader has as many workers as it wants, and
-// copying soon waits for memory, not for processor cores. gather, which models use, uses all threads.
+// gather_rows and gather_normalized run only on the caller's thread: a data loader has its own workers, and copying is
+// soon limited by memory, not by processor cores. gather, which models use, uses all threads.
 
 std::int64_t CpuBackend::gather_rows(const Array& rows, const Array& index, const Array& out) {
   const std::int64_t n = index.numel(), count = rows.dim(0);
@@ -36,7 +36,7 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
     for (std::int64_t i = 0; i < n; ++i)
       to = std::transform(from + wanted[i] * size, from + (wanted[i] + 1) * size, to, normalize);
   };
-  // With constant mean and std the compiler leaves out what changes nothing: the second division, which takes the
+  // With constant mean and std, the compiler removes operations without effect: the second division, which takes
   // longest.
   if (mean == 0 && std == 1) gather([](std::uint8_t byte) { return Normalize{}(byte); });
   else gather(Normalize{mean, std});
@@ -46,7 +46,7 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
 namespace {
 
 bool are_inside(const std::int64_t* index, std::int64_t stride, std::int64_t n, std::int64_t count) {
-  std::uint64_t highest = 0;  // as an unsigned number, a negative index is a large one
+  std::uint64_t highest = 0;  // as an unsigned number, a negative index is large
   if (stride == 1) {
     for (std::int64_t i = 0; i < n; ++i) highest = std::max(highest, static_cast<std::uint64_t>(index[i]));
   } else {
@@ -55,8 +55,8 @@ bool are_inside(const std::int64_t* index, std::int64_t stride, std::int64_t n, 
   return highest < static_cast<std::uint64_t>(count);
 }
 
-// y[k] = x[k][index[k]], where each array has a stride from one k to the next. `step` is the stride of x along the
-// dimension that is indexed.
+// Computes y[k] = x[k][index[k]], where each array has a stride from one k to the next. `step` is the stride of x along
+// the indexed dimension.
 template <class Bits>
 void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::int64_t* index, std::int64_t index_stride,
           Bits* y, std::int64_t y_stride, std::int64_t n) {
@@ -70,7 +70,7 @@ void take(const Bits* x, std::int64_t x_stride, std::int64_t step, const std::in
 }
 
 // Calls row(offsets, strides, n) for each innermost row of n elements. offsets and strides have one entry for each
-// array, in elements. Rows are spread over threads, and a single long row is cut into pieces.
+// array, in elements. Rows are distributed over threads, and a single long row is divided into pieces.
 template <class Row>
 void for_each_row(const std::array<const Array*, 3>& arrays, Row row) {
   const std::int64_t numel = arrays[2]->numel();
@@ -103,7 +103,7 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
     const Bits* a = from + offset[0];
     const std::int64_t* i = wanted + offset[1];
     Bits* b = to + offset[2];
-    if (stride[1] == 0) {  // one index serves the whole row
+    if (stride[1] == 0) {  // the whole row uses one index
       if (!cpu::is_inside(*i, count)) return bad.add(offset[1]);
       a += *i * step;
       if (stride[0] == 1 && stride[2] == 1) {
@@ -113,8 +113,8 @@ std::int64_t gather_bits(const Array& x, int dim, const Array& index, const Arra
       }
       return;
     }
-    // The work goes piece by piece, so that a piece's indices are still in the nearest cache after they were checked:
-    // 512 of them are 4 KiB.
+    // Works piece by piece, so a piece's indices are still in the nearest cache after they have been checked: 512 of
+    // them take 4 KiB.
     constexpr std::int64_t piece = 512;
     for (std::int64_t first = 0; first < n; first += piece) {
       const std::int64_t count_here = std::min(piece, n - first);

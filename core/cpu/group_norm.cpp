@@ -1,6 +1,6 @@
-// Normalisation within groups of channels. Layer normalisation, where a sample's numbers are a row of channels and
-// nothing else, has loops of its own. They look at each row several times while it is in the cache. For images, sums
-// are computed for each channel of each sample, and the statistics of a group follow from those of its channels.
+// Normalisation within groups of channels. Layer normalisation, where a sample is a single row of channels, has
+// separate loops. They read each row several times while it is in the cache. For images, sums are computed for each
+// channel of each sample, and the statistics of a group are derived from those of its channels.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
@@ -18,7 +18,7 @@ using cpu::RowMath;
 using cpu::store;
 using cpu::vec;
 
-// The sum of f(i, some) over all i, lane by lane, with several sums side by side.
+// Returns the sum of f(i, some) over all i, lane by lane, with several sums side by side.
 template <class C, class F>
 C sum_over(std::int64_t n, F f) {
   using M = RowMath<C>;
@@ -72,7 +72,8 @@ void normalise_row(const T* x, T* y, std::int64_t n, C mean, C rstd, const C* we
   });
 }
 
-// Two sums for each channel (or for fewer, shared ones) and each chunk. The chunks are combined in order, in double.
+// Two sums for each channel (or for fewer, shared channels) and each chunk. The chunks are combined in order, in
+// double.
 struct Partial {
   std::int64_t chunks, channels;
   Array sums;
@@ -94,13 +95,13 @@ void add_up(const Partial& partial, int which, const Array* out) {
   std::copy(sum.begin(), sum.end(), to);
 }
 
-constexpr std::int64_t piece_pixels = 512;  // at most, in each of the pieces that a sample is cut into
+constexpr std::int64_t piece_pixels = 512;  // the maximum in each piece of a sample
 
 std::int64_t pieces_of_sample(const GroupNorm& how) { return (how.before + piece_pixels - 1) / piece_pixels; }
 
-// When the numbers of a channel are a run in memory (row-major), calls horizontal(sample, c, offset) for each channel's
-// run. Otherwise (channels last) calls vertical(lanes, sample, piece, c, offset, n) for blocks of channels from c on,
-// and for pieces of n pixels from `offset` on, at most piece_pixels. The pixels of a piece lie one behind the other,
+// If the numbers of a channel are a run in memory (row-major), calls horizontal(sample, c, offset) for each channel's
+// run. Otherwise (channels last) calls vertical(lanes, sample, piece, c, offset, n) for blocks of channels starting at
+// c, and for pieces of n pixels starting at `offset`, at most piece_pixels. The pixels of a piece are consecutive,
 // `channels` apart.
 template <class C, class Horizontal, class Vertical>
 void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vertical) {
@@ -140,7 +141,7 @@ Partial pieces_of(const GroupNorm& how) {
   return partial_sums<C>(how.samples * pieces_of_sample(how), how.channels);
 }
 
-// The mean and m2 of each channel of each sample.
+// Returns the mean and m2 of each channel of each sample.
 template <class C, class T>
 Partial channel_moments(const GroupNorm& how, const T* x) {
   const std::int64_t channels = how.channels;
@@ -180,7 +181,8 @@ Partial channel_moments(const GroupNorm& how, const T* x) {
   return whole;
 }
 
-// y = a * scale[c] + b * slope[c] + shift[c]. The coefficients of each sample are (3, channels). b may be null.
+// Computes y = a * scale[c] + b * slope[c] + shift[c]. The coefficients of each sample are (3, channels). b may be
+// null.
 template <class C, class T>
 void combine(const GroupNorm& how, const T* a, const T* b, const C* coefficients, T* y) {
   using M = RowMath<C>;
@@ -210,8 +212,8 @@ void combine(const GroupNorm& how, const T* a, const T* b, const C* coefficients
 
 bool is_rows(const GroupNorm& how) { return how.before == 1 && how.after == 1; }
 
-// The number of rows in a chunk. There are at most 32 chunks, so that adding up what each of them contributes to the
-// gradient of the weight takes little time.
+// Returns the number of rows in a chunk. There are at most 32 chunks, so adding up their contributions to the gradient
+// of the weight takes little time.
 std::int64_t rows_of_chunk(const GroupNorm& how) { return std::max<std::int64_t>(16, (how.samples + 31) / 32); }
 
 template <class C, class T>
@@ -261,7 +263,7 @@ void grad_of_rows(const GroupNorm& how, const T* x, const C* weight, const C* me
   add_up<C>(partial, 1, grad_bias);
 }
 
-// The sums of dy * (x - mean) * rstd and of dy, for each channel of each sample.
+// Returns the sums of dy * (x - mean) * rstd and of dy, for each channel of each sample.
 template <class C, class T>
 Partial channel_grad_sums(const GroupNorm& how, const T* x, const T* grad, const C* mean, const C* rstd) {
   using M = RowMath<C>;
@@ -370,8 +372,8 @@ void CpuBackend::group_norm_grad(const GroupNorm& how, const Array& x, const Arr
     add_up<C>(sums, 0, grad_weight);
     add_up<C>(sums, 1, grad_bias);
     if (!out) return;
-    // grad_x = rstd * (w dy - a - xhat b), computed as dy * scale + x * slope + shift. Here w is the weight, a the mean
-    // of w dy and b the mean of w dy xhat over the group.
+    // grad_x = rstd * (w dy - a - xhat b), computed as dy * scale + x * slope + shift. Here w is the weight, and a and
+    // b are the means of w dy and of w dy xhat over the group.
     std::vector<C> k(static_cast<std::size_t>(how.samples * 3 * channels));
     for (std::int64_t r = 0; r < how.samples * how.groups; ++r) {
       const std::int64_t n = r / how.groups, first = r % how.groups * size;

@@ -1,4 +1,4 @@
-// What gather and scatter share on the CPU: finding indices that are out of range.
+// Finds indices that are out of range, for gather and scatter on the CPU.
 #pragma once
 
 #include <tandem/core/array/index_walk.h>
@@ -12,7 +12,7 @@ inline bool is_inside(std::int64_t index, std::int64_t count) {
   return static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(count);
 }
 
-// The lowest of the positions that any thread added, or -1.
+// Finds the lowest position that any thread added, or -1.
 class LowestPosition {
  public:
   void add(std::int64_t position) {

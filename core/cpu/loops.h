@@ -1,4 +1,4 @@
-// Element-wise loops over arrays of one shape, spread over threads.
+// Element-wise loops over arrays of the same shape, distributed over threads.
 #pragma once
 
 #include <tandem/core/cpu/cpu_backend.h>
@@ -11,30 +11,30 @@
 namespace tandem::cpu {
 
 // out[b * length + i] = f(in[0][b * step[0] + i], in[1][b * step[1] + i], ...) for b in [0, count), i in [0, length)
-// This is the only loop that an operation is compiled into, and the compiler vectorises the loop over i. `out` may be
-// one of the inputs.
+// Every operation is compiled only into this loop, and the compiler vectorises the loop over i. `out` may be one of the
+// inputs.
 struct DenseLoop {
-  // With a step of 0, one block of an input is read again and again.
+  // If a step is 0, the same block of that input is read again for every b.
   struct Blocks {
     std::int64_t count, length;
     std::array<std::int64_t, 3> step{};  // one for each input, in elements
   };
   const void* function;
   void (*run)(const void* function, const Blocks& blocks, void* out, const void* const* in);
-  bool is_copy;  // f(x) = x, and both arrays have one type
+  bool is_copy;  // f(x) = x, and both arrays have the same type
 };
 
-// Runs the loop on K arrays of any strides; the last one is the output. Where an array is not a dense run of the type
-// that the loop computes with, pieces of it pass through a buffer in the nearest cache: neighbours are brought
-// together, a repeated operand is written out as one block, and bf16 and f16 become floats where is_float says that the
-// loop takes floats.
+// Runs the loop on K arrays of any strides; the last one is the output. If an array is not a dense run of the type with
+// which the loop computes, pieces of it pass through a buffer in the nearest cache: strided elements are made adjacent,
+// a repeated operand is expanded to one block, and bf16 and f16 are converted to float if is_float says that the loop
+// expects floats.
 template <int K>
 void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const std::array<bool, K>& is_float);
 
-// The loops that elementwise::map and its neighbours take (core/array/element_dispatch.h): transform<Out,
-// In>(inputs..., out, f) sets out[i] = f(inputs[i]...).
+// The loops for elementwise::map and similar functions (core/array/element_dispatch.h): transform<Out, In>(inputs...,
+// out, f) sets out[i] = f(inputs[i]...).
 struct Loops {
-  // The type to compute with for elements of type T. One loop serves f32, bf16 and f16.
+  // The type used for computation on elements of type T. The same loop serves f32, bf16 and f16.
   template <class T>
   using element_t = compute_t<T>;
 
@@ -81,7 +81,7 @@ struct Loops {
   static void walk_pointers(F f, DenseLoop::Blocks blocks, std::index_sequence<k...>, Out* out, const In*... in) {
     const std::int64_t n = blocks.length;
     for (std::int64_t b = 0; b < blocks.count; ++b) {
-      // An output that is also an input is read only at the place that is written.
+      // An output that is also an input is read only at the position that is written.
 #ifdef __clang__
 #pragma clang loop vectorize(assume_safety)
 #else

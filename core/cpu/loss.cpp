@@ -1,5 +1,5 @@
-// Cross-entropy with the classes of (before, classes, after). There is one pass for the loss and one for the gradient,
-// which computes the probabilities again.
+// Cross-entropy over the classes of (before, classes, after). One pass computes the loss and one the gradient, which
+// recomputes the probabilities.
 #include <tandem/core/backend/index_fault.h>
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
@@ -15,7 +15,7 @@ namespace {
 using cpu::for_each_lanes;
 using cpu::RowMath;
 
-// What is the same for every row.
+// The values that are the same for every row.
 template <class C>
 struct Classes {
   const ClassLoss& how;
@@ -33,14 +33,14 @@ struct Classes {
   }
   RowOfClasses<C> row(std::int64_t target) const { return {how, count, target, weight, weights}; }
   C weight_of(std::int64_t c) const { return weight ? weight[c] : C(1); }
-  // The sum of weight[c] * x[c] over a row whose classes are `step` apart.
+  // Returns the sum of weight[c] * x[c] over a row whose classes are `step` apart.
   template <class T>
   C weighted_sum(const T* x, std::int64_t step) const {
     C sum = 0;
     for (std::int64_t c = 0; c < count; ++c) sum += weight_of(c) * static_cast<C>(x[c * step]);
     return sum;
   }
-  // The loss of the row `x`, whose classes are `step` apart.
+  // Returns the loss of the row `x`, whose classes are `step` apart.
   template <class T>
   C loss(const RowOfClasses<C>& row, const T* x, std::int64_t step, std::int64_t target, C highest, C log_sum) const {
     if (row.hit == 0 && row.spread == 0) return 0;
@@ -143,7 +143,7 @@ void CpuBackend::cross_entropy_grad(const ClassLoss& how, const Array& x, const 
         if (spread != 0) v -= classes.weight ? M::load_some(classes.weight + c, some) * spread : V{} + spread;
         M::store_some(out + at + c, v, some);
       });
-      // The probability is computed from its own logit, and not from a probability that was rounded to 16 bits.
+      // The probability is computed from its logit, not from a probability that was rounded to 16 bits.
       const std::int64_t t = at + wanted[r];
       const C probability = highest ? std::exp(static_cast<C>(in[t]) - highest[r] - log_sum[r]) : C(0);
       out[t] = static_cast<T>(probability * mass - spread * classes.weight_of(wanted[r]) - k.hit * grad);

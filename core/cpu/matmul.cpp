@@ -15,7 +15,7 @@ namespace tandem {
 
 namespace {
 
-// Below this number of multiplications, Eigen's inlined loops are faster than the way to a library's kernels.
+// Below this number of multiplications, Eigen's inlined loops are faster than calling a library's kernels.
 constexpr std::int64_t eigen_products = 24 * 24 * 24;
 
 // y (B, M, N) = a (B, M, K) b (B, K, N) [+ y]. Each operand has a matrix layout (core/array/matrix_layout.h).
@@ -53,7 +53,7 @@ template <class T>
 using ColumnMajor =
     Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>, 0, Eigen::OuterStride<>>;
 
-// Calls f with the map of the matrix that fits its layout. Eigen multiplies fastest when the type says which dimension
+// Calls f with a map of the matrix that matches its layout. Eigen multiplies fastest if the type says which dimension
 // is dense.
 template <class T, class F>
 void with_matrix(const T* data, std::int64_t rows, std::int64_t columns, const MatrixLayout& layout, F f) {
@@ -86,7 +86,7 @@ void multiply_gemm(const Products<float>& p, std::int64_t i) {
              .beta = p.adds ? 1.f : 0.f});
 }
 
-// The product of a row and a column, which is one number. The libraries would multiply it as if it were a matrix. The
+// Computes the product of a row and a column, a single number. The libraries would treat it as a matrix product. The
 // sum runs over pieces that do not depend on the number of threads, so the result does not depend on it either.
 template <class T>
 void multiply_vectors(const Products<T>& p, std::int64_t i) {
@@ -115,7 +115,7 @@ void multiply_vectors(const Products<T>& p, std::int64_t i) {
   p.y[i * p.y_step] = sum;
 }
 
-// Products of integers, modulo 2^bits as in all integer arithmetic.
+// Computes products of integers modulo 2^bits, as in all integer arithmetic.
 template <class T>
 void multiply_integers(const Products<T>& p, std::int64_t i) {
   const auto step = [](const MatrixLayout& l) {
@@ -134,7 +134,7 @@ void multiply_integers(const Products<T>& p, std::int64_t i) {
   }
 }
 
-// Divides a batch among threads when that keeps all of them busy. Otherwise the libraries divide each product.
+// Distributes a batch over threads if that keeps all of them busy. Otherwise the libraries divide each product.
 template <class T, class F>
 void for_each_product(const Products<T>& p, F multiply) {
   const std::int64_t threads = omp_get_max_threads();
@@ -153,10 +153,10 @@ void multiply(const Array& a, const Array& b, const Array& y, bool adds) {
   else for_each_product(p, p.products() < eigen_products ? multiply_eigen<float> : multiply_gemm);
 }
 
-// A product with fewer multiplications than this is done before other threads have woken up.
+// A product with fewer multiplications than this is finished before other threads have woken up.
 constexpr std::int64_t team_products = 512 * 1024;
 
-// As long as this object lives, this thread starts no other threads.
+// While this object lives, this thread starts no other threads.
 class WithoutTeam : NoCopy {
  public:
   WithoutTeam() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }

@@ -1,5 +1,5 @@
-// MatmulMethod: a library that multiplies matrices of numbers of 32 and 16 bits. An annex adds one; without it Eigen
-// multiplies them, only slower.
+// MatmulMethod: a library that multiplies matrices of 32-bit and 16-bit numbers. An annex adds one. Without it, the
+// slower Eigen multiplies them.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::cpu {
 
-// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y, with y row-major and all of f32.
+// y (rows, columns) = alpha a (rows, inner) b (inner, columns) + beta y. y is row-major, and all matrices are f32.
 struct Gemm {
   std::int64_t rows, inner, columns;
   const float* a;
@@ -24,15 +24,15 @@ struct Gemm {
 
 struct MatmulMethod {
   void (*gemm)(const Gemm& g);
-  // Returns false, and has done nothing, where the library has no implementation for these dtypes on this processor, or
-  // a slow one. Arguments are as in Backend, and the matrices have a matrix layout (core/array/matrix_layout.h).
+  // Returns false without doing anything if the library has no implementation for these dtypes on this processor, or
+  // only a slow one. Arguments are as in Backend, and the matrices have a matrix layout (core/array/matrix_layout.h).
   bool (*matmul)(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y);
 };
 
-// The first one is used.
+// The first method in the list is used.
 AnnexList<MatmulMethod>& matmul_methods();
 
-// Inside of a parallel loop it runs on the calling thread alone.
+// Inside a parallel loop, it runs on the calling thread only.
 void gemm(const Gemm& g);
 
 }  // namespace tandem::cpu

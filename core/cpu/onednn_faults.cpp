@@ -9,8 +9,9 @@ namespace {
 constexpr int version(int major, int minor) { return 1000 * major + minor; }
 constexpr int untried = version(999, 0);
 
-// Since which version tests/long/onednn_faults finds no wrong layer, with AVX2 and with AVX-512. bf16 has kernels for
-// AVX-512 alone. All of these were seen in 2.6 with AVX-512. Tried were 2.6.3 with both, 3.7.2 with AVX2.
+// For each fault, the first version in which tests/long/onednn_faults finds no wrong layer, with AVX2 and with AVX-512.
+// Only AVX-512 has kernels for bf16. All faults were seen in 2.6 with AVX-512. The tested versions are 2.6.3 with both,
+// and 3.7.2 with AVX2.
 struct Row {
   Fault fault;
   int right_with_avx2, right_with_avx512;

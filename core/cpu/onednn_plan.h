@@ -1,4 +1,4 @@
-// oneDNN's primitives, kept with what they need. For the sources that call oneDNN: onednn.cpp and conv/onednn_conv.cpp.
+// oneDNN's primitives with their arguments. For the sources that call oneDNN: onednn.cpp and conv/onednn_conv.cpp.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -26,8 +26,8 @@ inline dnnl::stream& stream() {
   return instance;
 }
 
-// A oneDNN primitive. For each of its arguments there is the caller's layout and, where the primitive wants another
-// layout, a packed copy.
+// A oneDNN primitive. For each argument, it stores the caller's layout and, if the primitive requires another layout, a
+// packed copy.
 class Plan {
  public:
   void set_primitive(dnnl::primitive primitive) { primitive_ = std::move(primitive); }
@@ -39,7 +39,7 @@ class Plan {
   void execute(std::initializer_list<void*> data) {
     auto pointer = data.begin();
     std::unordered_map<int, memory> bound;
-    std::vector<Array> scratch;  // memory from the cache: the next operations will use it again
+    std::vector<Array> scratch;  // memory from the allocator's cache, which the next operations reuse
     for (auto& a : arguments_) {
       a.caller.set_data_handle(*pointer++);
       if (a.packed) {
@@ -64,7 +64,7 @@ class Plan {
   };
   static memory unbound(const memory::desc& desc) { return memory(desc, engine(), nullptr); }
 
-  // The primitive has the argument in the layout `packed`.
+  // `packed` is the layout that the primitive uses for the argument.
   void add(int id, const memory::desc& theirs, const memory::desc& packed, bool is_output) {
     Argument argument{id, unbound(theirs), {}, 0, {}, is_output};
     if (theirs != packed) {
@@ -80,7 +80,7 @@ class Plan {
   std::vector<Argument> arguments_;
 };
 
-// The plan that build(plan) makes; none when oneDNN has no implementation.
+// Returns the plan that build(plan) makes, or nullopt if oneDNN has no implementation.
 template <class Build>
 std::optional<Plan> make_plan(Build build) {
   std::optional<Plan> plan(std::in_place);
@@ -94,8 +94,8 @@ std::optional<Plan> make_plan(Build build) {
   return plan;
 }
 
-// Refuses an implementation of oneDNN that is wrong, or so slow that other code of this folder beats it. "ref" are its
-// own loops, for what it has no kernel for: they take up to 150 times as long.
+// Rejects an implementation of oneDNN that is wrong, or so slow that other code of this folder is faster. "ref" denotes
+// oneDNN's plain loops for layers for which it has no kernel. They take up to 150 times as long.
 template <class Desc>
 void refuse(const Desc& desc, std::string_view implementation) {
   if (std::string_view(desc.impl_info_str()).starts_with(implementation))

@@ -13,10 +13,10 @@ namespace tandem {
 
 namespace {
 
-constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread takes at a time
+constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread processes at a time
 
-// The numbers of all segments, one segment after the other, cut into pieces of equal size. Threads can so share many
-// small segments as well as one large one. Each segment begins at a whole cache line, and is cut at whole cache lines.
+// The numbers of all segments, one segment after the other, divided into pieces of equal size. Threads can thus share
+// many small segments as well as one large segment. Segments begin and are divided at cache line boundaries.
 template <class Segment>
 class Pieces {
  public:
@@ -28,7 +28,7 @@ class Pieces {
   std::int64_t count() const { return (end() + piece - 1) / piece; }
 
   // Calls f(p, index, begin, end) for piece p and the numbers [begin, end) of segment `index`. The segments of a piece
-  // come in order.
+  // are processed in order.
   template <class F>
   void for_each(F f) const {
     cpu::parallel_for(count(), end(), [&](std::int64_t p) {
@@ -48,7 +48,7 @@ class Pieces {
   std::int64_t end() const { return ends_.empty() ? 0 : ends_.back(); }
 
   std::span<const Segment> segments_;
-  std::vector<std::int64_t> ends_;  // where each segment ends
+  std::vector<std::int64_t> ends_;  // the end of each segment
 };
 
 using cpu::update_piece;
@@ -86,13 +86,13 @@ void CpuBackend::update(std::span<const UpdateSegment> segments, const UpdateRul
       rule.any());
 }
 
-// Only a GPU reads a rule from memory.
+// Does nothing, because only a GPU reads a rule from memory.
 void CpuBackend::write_rule(const UpdateRule&, void*) {}
 
 void CpuBackend::segments_norm(std::span<const Segment> segments, double p, const Array& norm) {
   with_norm_kind(p, [&](auto kind) {
     const Pieces pieces(segments);
-    // The parts are merged in order, so the norm is the same with any number of threads.
+    // The parts are merged in order, so the norm is the same for any number of threads.
     std::vector<NormSum<kind>> parts(static_cast<std::size_t>(pieces.count()));
     pieces.for_each([&](std::int64_t part, std::size_t index, std::int64_t begin, std::int64_t end) {
       parts[static_cast<std::size_t>(part)].merge(norm_of<kind>(segments[index].numbers, begin, end, p));

@@ -11,11 +11,11 @@ namespace {
 using cpu::for_each_lanes;
 using cpu::RowMath;
 
-// Numbers that are added up in one sum of the type that is computed in; pieces are added up in double.
+// The number of values in one sum of the type used for computation. The sums of pieces are added in double.
 constexpr std::int64_t piece = 8192;
 
-// Calls f(p, first, n) for each piece p of n numbers from `first` on; `count` is the number of all of them. The pieces
-// are spread over threads.
+// Calls f(p, first, n) for each piece p of n numbers starting at `first`; `count` is the total. Threads share the
+// pieces.
 template <class F>
 void for_each_piece(std::int64_t count, F f) {
   cpu::parallel_for((count + piece - 1) / piece, count,
@@ -30,7 +30,7 @@ double sum_of(const F& loss, const T* x, const T* t, std::int64_t count) {
   const Array partial = Array::empty({(count + piece - 1) / piece}, DType::f64);
   double* sums = partial.data<double>();
   for_each_piece(count, [&](std::int64_t p, std::int64_t first, std::int64_t n) {
-    V sum[4] = {};  // several sums, so that one addition need not wait for another
+    V sum[4] = {};  // several sums, so no addition waits for the previous one
     std::int64_t i = first;
     for (; i + 4 * L <= first + n; i += 4 * L)
       for (int u = 0; u < 4; ++u) sum[u] += loss.template value<M>(M::load(x + i + u * L), M::load(t + i + u * L));

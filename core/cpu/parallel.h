@@ -11,22 +11,22 @@
 
 namespace tandem::cpu {
 
-// A loop over fewer elements than this stays on one thread, because starting the others would take longer than the
-// loop. The figure is a round one: 128 KiB of f32.
+// A loop over fewer elements runs on one thread, because starting other threads would take longer than the loop. The
+// figure is a round number: 128 KiB of f32.
 inline constexpr std::int64_t parallel_grain = 32768;
 
-// Calls f(i) for i in [0, count). The calls are spread over OpenMP's threads when all of them together handle at least
-// parallel_grain `elements`. f must not throw.
+// Calls f(i) for i in [0, count). OpenMP's threads share the calls if they handle at least parallel_grain `elements` in
+// total. f must not throw.
 template <class F>
 void parallel_for(std::int64_t count, std::int64_t elements, F f) {
-  // When there are no other threads, even entering a parallel region would cost a system call.
+  // If there are no other threads, even entering a parallel region would cost a system call.
   if (elements < parallel_grain || omp_get_max_threads() == 1) {
     for (std::int64_t i = 0; i < count; ++i) f(i);
     return;
   }
 #ifdef __SANITIZE_THREAD__
-  // The thread sanitizer cannot see how OpenMP's threads wait for each other, and would report each of their loops.
-  // Plain threads stand in for them.
+  // The thread sanitizer does not understand how OpenMP's threads wait for each other, and would report each of their
+  // loops. Plain threads replace them here.
   const std::int64_t threads = omp_get_max_threads();
   std::vector<std::thread> others;
   for (std::int64_t t = 0; t < threads; ++t) {
@@ -41,7 +41,7 @@ void parallel_for(std::int64_t count, std::int64_t elements, F f) {
 #endif
 }
 
-// Calls f(worker, i) for each i in [0, count). A worker is a thread, and takes neighbours one after the other.
+// Calls f(worker, i) for each i in [0, count). A worker is a thread and processes consecutive values of i.
 template <class F>
 void share(std::int64_t workers, std::int64_t count, std::int64_t elements, F f) {
   parallel_for(workers, elements, [&](std::int64_t worker) {

@@ -1,4 +1,4 @@
-// The steps of recurrent layers: a thread takes whole sequences, and several units side by side.
+// The steps of recurrent layers. A thread processes whole sequences, and several units side by side.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
@@ -8,8 +8,8 @@ namespace tandem {
 
 namespace {
 
-// All units of sequence n. The formulas hold about twenty vectors, which stay in registers only if everything is
-// inlined. Inlining more than halves the time.
+// Processes all units of sequence n. The formulas use about twenty vectors, which stay in registers only if everything
+// is inlined. Inlining more than halves the time.
 template <class Cell, class C, class Step>
 [[gnu::flatten]] void run_sequence(const Step& step, std::int64_t n) {
   cpu::for_each_lanes<cpu::math_lanes<C>>(step.units, [&](std::int64_t unit, std::int64_t some) {
@@ -20,7 +20,7 @@ template <class Cell, class C, class Step>
 template <class T, class Step>
 void run(RecurrentCell cell, std::int64_t sequences, const Step& step) {
   with_cell(cell, [&](auto c) {
-    // A unit takes as long as some ten numbers of an element-wise operation.
+    // A unit takes as long as about ten numbers of an element-wise operation.
     cpu::parallel_for(sequences, 10 * sequences * step.units,
                       [&](std::int64_t n) { run_sequence<decltype(c), compute_t<T>>(step, n); });
   });

@@ -6,7 +6,7 @@
 
 namespace tandem::cpu {
 
-// y has size 1 in the dimensions that are reduced.
+// y has size 1 in the reduced dimensions.
 template <class Op>
 void reduce_with(const Op& op, const Array& x, const Array& y);
 

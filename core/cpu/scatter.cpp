@@ -27,9 +27,9 @@ struct Step {
   std::int64_t size = 1, y = 0, index = 0, source = 0;
 };
 
-// Only one thread writes to a given element of y, in the order of the indices, whatever the number of threads: a sum is
-// the same each time. The work is therefore cut along the dimensions that are not indexed. `line` is the innermost of
-// them, and it is cut into chunks.
+// Only one thread writes to a given element of y, in the order of the indices, whatever the number of threads, so a sum
+// is the same in each run. The work is therefore divided along the dimensions that are not indexed. `line` is the
+// innermost of them, and it is divided into chunks.
 template <class T, class F>
 std::int64_t scatter_with(const Array& source, int dim, const Array& index, const Array& y, F f) {
   const Shape& shape = index.shape();
@@ -65,7 +65,7 @@ std::int64_t scatter_with(const Array& source, int dim, const Array& index, cons
       i += at * other.index;
       b += at * other.source;
     }
-    if (along.index < line.index) {  // line by line, in the order in which the indices lie in memory
+    if (along.index < line.index) {  // line by line, in the memory order of the indices
       for (std::int64_t k = 0; k < n; ++k, a += line.y, i += line.index, b += line.source) {
         for (std::int64_t j = 0; j < along.size; ++j) {
           const std::int64_t at = wanted[i + j * along.index];
@@ -76,7 +76,7 @@ std::int64_t scatter_with(const Array& source, int dim, const Array& index, cons
       return;
     }
     for (std::int64_t j = 0; j < along.size; ++j, i += along.index, b += along.source) {
-      if (line.index == 0) {  // one index serves the whole line
+      if (line.index == 0) {  // the whole line uses one index
         if (!cpu::is_inside(wanted[i], count)) return bad.add(i);
         T* row = to + a + wanted[i] * stride;
         const T* add = from + b;
@@ -108,7 +108,7 @@ std::int64_t CpuBackend::scatter(const Array& source, int dim, const Array& inde
   switch (y.dtype()) {
     case DType::f32: return scatter_with<float>(source, dim, index, y, Add{});
     case DType::f64: return scatter_with<double>(source, dim, index, y, Add{});
-    // The integers are treated as unsigned, so that a sum that does not fit wraps around.
+    // The integers are treated as unsigned, so a sum that does not fit wraps around.
     case DType::i64: return scatter_with<std::uint64_t>(source, dim, index, y, Add{});
     case DType::i32: return scatter_with<std::uint32_t>(source, dim, index, y, Add{});
     default: detail::fail("scatter: no sums of ", y.dtype());

@@ -1,5 +1,5 @@
-// Softmax over the n of (before, n, after). When `after` is 1, the numbers of a row are neighbours in memory. Otherwise
-// the rows are neighbours, and several of them are computed side by side.
+// Softmax over dimension n of (before, n, after). If `after` is 1, the numbers of a row are adjacent in memory.
+// Otherwise rows are adjacent, and several of them are computed side by side.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/softmax_rows.h>
@@ -16,7 +16,7 @@ void softmax_row(bool logarithm, const T* x, T* y, std::int64_t n) {
   using M = RowMath<C>;
   using V = typename M::V;
   constexpr int L = cpu::math_lanes<C>;
-  // Whether y can hold the exponentials meanwhile: where storing to it does not round.
+  // Whether y can store the exponentials temporarily: only if storing to it does not round.
   constexpr bool keeps_exponentials = std::is_same_v<T, C>;
   const C highest = cpu::highest_of_row<C>(x, n);
   if (logarithm || !keeps_exponentials) {
@@ -39,7 +39,7 @@ void softmax_row(bool logarithm, const T* x, T* y, std::int64_t n) {
       n, [&](std::int64_t i, std::int64_t some) { M::store_some(y + i, M::load_some(y + i, some) * share, some); });
 }
 
-// Softmax of `some` rows side by side, whose elements are `after` apart.
+// Computes softmax of `some` adjacent rows, whose elements are `after` apart.
 template <class C, class T>
 void softmax_columns(bool logarithm, const T* x, T* y, std::int64_t n, std::int64_t after, std::int64_t some) {
   using M = RowMath<C>;

@@ -1,4 +1,4 @@
-// The rows of numbers that softmax and cross-entropy go over: the n of row-major (before, n, after).
+// The rows of numbers that softmax and cross-entropy process: dimension n of a row-major (before, n, after).
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -15,13 +15,13 @@ struct Rows {
   std::int64_t count() const { return before * after; }
 };
 
-// Calls row(r, offset) for each row when `after` is 1 and the numbers of a row are neighbours. Otherwise calls
-// columns(r, offset, some) for `some` neighbouring rows from row r on. The calls are spread over threads.
+// Calls row(r, offset) for each row if `after` is 1, that is, if the numbers of a row are adjacent. Otherwise calls
+// columns(r, offset, some) for `some` neighbouring rows starting at row r. Threads share the calls.
 template <class C, class Row, class Columns>
 void for_each_rows(const Rows& all, Row row, Columns columns) {
   const std::int64_t elements = all.count() * all.n;
   if (all.after == 1) {
-    // Short rows are taken in batches of about 1024 numbers, so that a batch is worth a call.
+    // Short rows are processed in batches of about 1024 numbers, so a batch is worth a call.
     const std::int64_t batch = std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, all.n));
     parallel_for((all.before + batch - 1) / batch, elements, [&](std::int64_t b) {
       for (std::int64_t r = b * batch; r < std::min(all.before, (b + 1) * batch); ++r) row(r, r * all.n);
@@ -50,21 +50,21 @@ C highest_of_row(const T* x, std::int64_t n) {
   return M::highest(highest);
 }
 
-// The sum of exp(x - highest).
+// Returns the sum of exp(x - highest).
 template <class C, class T>
 C sum_of_exponentials(const T* x, std::int64_t n, C highest) {
   using M = RowMath<C>;
   constexpr int L = math_lanes<C>;
   typename M::V sum{};
   for_each_lanes<L>(n, [&](std::int64_t i, std::int64_t some) {
-    // The lanes behind the last number hold -infinity, whose exponential adds nothing.
+    // The lanes after the last number contain -infinity, whose exponential adds nothing.
     typename M::V e = M::exp(M::load_some(x + i, some, -std::numeric_limits<C>::infinity()) - highest);
     sum += e;
   });
   return M::sum(sum);
 }
 
-// The highest numbers of `some` rows side by side, whose elements are `after` apart.
+// Returns the highest numbers of `some` adjacent rows, whose elements are `after` apart.
 template <class C, class T>
 typename RowMath<C>::V highest_of_columns(const T* x, std::int64_t n, std::int64_t after, std::int64_t some) {
   using M = RowMath<C>;

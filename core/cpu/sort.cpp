@@ -11,8 +11,8 @@ namespace tandem {
 
 namespace {
 
-// Radix sort: least significant digit first, where a digit is a byte. Bytes that are the same in all keys are skipped.
-// The result is in `records`; `other` is scratch memory of the same size.
+// Radix sort: least significant digit first. A digit is a byte. Bytes that are the same in all keys are skipped. The
+// result is in `records`; `other` is scratch memory of the same size.
 template <int key_bytes, class Record>
 void radix_sort(Record* records, Record* other, std::int64_t n) {
   std::int64_t counts[key_bytes][256] = {};
@@ -33,7 +33,7 @@ void radix_sort(Record* records, Record* other, std::int64_t n) {
   if (from != records) std::copy_n(from, n, records);
 }
 
-constexpr std::int64_t radix_from = 200;  // numbers: a shorter row is sorted by comparing
+constexpr std::int64_t radix_from = 200;  // a row with fewer numbers is sorted by comparison
 
 template <class T, class Record>
 void sort_row(const T* x, std::int64_t n, bool descending, Record* records) {
@@ -42,7 +42,7 @@ void sort_row(const T* x, std::int64_t n, bool descending, Record* records) {
   else radix_sort<sizeof(T)>(records, records + n, n);
 }
 
-// Whether one of the next n numbers could come before `bound`.
+// Returns whether one of the next n numbers could precede `bound`.
 template <class T>
 bool may_come_before(const T* x, std::int64_t n, T bound, bool descending) {
   const auto limit = static_cast<compute_t<T>>(bound);
@@ -55,8 +55,8 @@ bool may_come_before(const T* x, std::int64_t n, T bound, bool descending) {
   return found != 0;
 }
 
-// Puts the first k numbers, in order, into records[0, k). A heap holds the best k so far, and a number comes in only
-// when it precedes the worst of them.
+// Writes the first k numbers, in order, to records[0, k). A heap contains the best k so far, and a number is inserted
+// only if it precedes the worst of them.
 template <class T, class Record>
 void first_of_row(const T* x, std::int64_t n, bool descending, std::int64_t k, Record* records) {
   const auto record = [&](std::int64_t i) { return Record::of(sort_key(x[i], descending), i); };

@@ -1,4 +1,4 @@
-// Transposes matrices in memory, in squares that are turned within the processor's registers.
+// Transposes matrices in memory, in squares that are transposed within the processor's registers.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::cpu {
 
-// The bytes of a row of the square that is transposed within registers. The square has L x L numbers, where L of them
+// The bytes of a row of the square that is transposed within registers. The square has L x L numbers, where L numbers
 // fill these bytes.
 #ifdef __AVX512F__
 inline constexpr std::size_t turned_bytes = 64;
@@ -20,16 +20,16 @@ inline constexpr std::size_t turned_bytes = 32;
 template <class T>
 inline constexpr int turned = std::min<int>(16, turned_bytes / sizeof(T));
 
-// The numbers of a and b from the lane `from` on, in turns. `lanes` are 0, 1, ... in V.
+// Returns the numbers of a and b, alternating, starting at lane `from`. `lanes` are 0, 1, ... in V.
 template <int from, class V, int... lanes>
 [[gnu::always_inline]] inline V interleaved(V a, V b, std::integer_sequence<int, lanes...>) {
   constexpr int L = sizeof...(lanes);
   return __builtin_shufflevector(a, b, (from + lanes / 2 + lanes % 2 * L)...);
 }
 
-// Transposes a square of L rows from `from` to `to`. Each round deals row i and row i + L/2 out to rows 2 i and 2 i +
-// 1, element by element in turns. After log2(L) rounds each element has come to its place. Of a part of a square, only
-// `rows` rows are read, and only `columns` rows are written; each row has L numbers all the same.
+// Transposes a square of L rows from `from` to `to`. Each round interleaves rows i and i + L/2 to form rows 2 i and 2 i
+// + 1. After log2(L) rounds, each element is at its position. For a part of a square, only `rows` rows are read and
+// only `columns` rows are written, but each row still has L numbers.
 template <class T, int L = turned<T>>
 [[gnu::always_inline]] inline void turn_square(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
                                                std::int64_t rows = L, std::int64_t columns = L) {
@@ -54,7 +54,7 @@ template <class T, int L = turned<T>>
     if (i < columns) std::memcpy(to + i * to_stride, &row[i], sizeof row[i]);
 }
 
-// to (columns, rows) = from (rows, columns). Their rows lie to_step and from_step apart. Behind the last row of `from`,
+// to (columns, rows) = from (rows, columns). Their rows are to_step and from_step apart. After the last row of `from`,
 // `behind` more numbers may be read.
 template <class T>
 void transpose(const T* from, std::int64_t rows, std::int64_t columns, std::int64_t from_step, T* to,
@@ -75,7 +75,7 @@ void transpose(const T* from, std::int64_t rows, std::int64_t columns, std::int6
       } else if (down == L && square + (L - 1) * from_step + L <= end) {
         turn_square<T>(square, from_step, place, to_step, L, across);
       } else if (across == L && to_step == down) {
-        // Rows are written with L numbers, and the next ones over what is too much.
+        // Each row is written with L numbers, and the next row overwrites the excess.
         const std::int64_t fit = L + 1 - (L + down - 1) / down;
         turn_square<T>(square, from_step, place, to_step, down, fit);
         one_by_one(r, down, c + fit, L - fit);

@@ -1,4 +1,4 @@
-// The loop of an optimizer's rule (core/formulas/update_rules.h) over numbers that lie side by side.
+// The loop of an optimizer's rule (core/formulas/update_rules.h) over adjacent numbers.
 #pragma once
 
 #include <tandem/core/formulas/update_rules.h>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-// Before a loop whose rounds do not depend on each other. A program may be compiled without OpenMP.
+// Precedes a loop whose iterations are independent. A program may be compiled without OpenMP.
 #if defined(_OPENMP)
 #define TANDEM_SIMD _Pragma("omp simd")
 #elif defined(__clang__)
@@ -20,7 +20,7 @@ namespace tandem::cpu {
 // Updates the numbers [begin, end) of a segment.
 template <class Rule>
 void update_piece(const Rule& rule, const UpdateSegment& segment, std::int64_t begin, std::int64_t end) {
-  // Copies of this thread's own: nothing that the loop writes can change them.
+  // Copies on this thread's stack: nothing that the loop writes can change them.
   const UpdateSegment s = segment;
   const auto update = update_of(rule, s.count ? *s.count : 0, s.is_first);
   [&]<std::size_t... part>(std::index_sequence<part...>) {

@@ -1,9 +1,9 @@
-// exp, log and tanh of several lanes at a time, and what is done with rows of them: the arithmetic M of
-// core/formulas/lane_math.h for vectors. For float the results are within 2 units in the last place. Other types go
-// through the standard library, number by number.
+// exp, log and tanh of several lanes at a time, and operations on rows: the arithmetic M of core/formulas/lane_math.h
+// for vectors. For float the results are within 2 units in the last place. Other types use the standard library for
+// each number.
 //
-// The polynomials, and the reduction of arguments to their range, are those of S. Moshier, "Methods and Programs for
-// Mathematical Functions", 1989.
+// The polynomials and the range reduction are those of S. Moshier, "Methods and Programs for Mathematical Functions",
+// 1989.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>
@@ -13,7 +13,8 @@
 
 namespace tandem::cpu {
 
-// The number of lanes that a loop computes side by side. double, which is for checking, goes one by one.
+// The number of lanes that a loop computes side by side. double, which is used for checking, is computed one number at
+// a time.
 template <class C>
 inline constexpr int math_lanes = std::is_same_v<C, float> ? float_lanes : 1;
 
@@ -27,7 +28,7 @@ struct LaneMath {
     else if constexpr (!std::is_same_v<C, float>) return each_lane<L>(x, [](C v) { return std::exp(v); });
     else {
       using I = vec<std::int32_t, L>;
-      // A processor takes a hundred times as long for a result that underflows, as e^x does below -104.
+      // Computing a result that underflows, such as e^x below -104, takes a processor a hundred times as long.
       const auto vanishes = x < -104.0f;
       x = vanishes ? V{} : smaller(V{} + 89.0f, x);
       // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits.
@@ -43,7 +44,7 @@ struct LaneMath {
 #ifdef __AVX512F__
       if constexpr (L == 16) return vanishes ? V{} : _mm512_scalef_ps(p, n);
 #endif
-      // 2^n is multiplied in two halves, so that subnormal results come out too.
+      // Multiplies by 2^n in two halves, so subnormal results are correct too.
       const I whole = std::bit_cast<I>(shifted) - std::bit_cast<std::int32_t>(12582912.0f);
       const I half = whole >> 1;
       p = p * std::bit_cast<V>((half + 127) << 23) * std::bit_cast<V>((whole - half + 127) << 23);
@@ -73,13 +74,14 @@ struct LaneMath {
       const V y = m * square * p + e * -2.12194440e-4f - 0.5f * square;
       V result = (m + y) + e * 0.693359375f;
       constexpr float infinity = std::numeric_limits<float>::infinity();
-      result = x < infinity ? result : x;  // this also passes NaN on
+      result = x < infinity ? result : x;  // this also propagates NaN
       result = x == 0.0f ? V{} - infinity : result;
       return x < 0.0f ? V{} + std::numeric_limits<float>::quiet_NaN() : result;
     }
   }
 
-  // log(1 + x) for x in [-1, 1]. It computes log of the rounded sum 1 + x, and corrects what the addition lost.
+  // Returns log(1 + x) for x in [-1, 1]. It computes the log of the rounded sum 1 + x, and corrects the rounding error
+  // of the sum.
   static V log1p(V x) {
     if constexpr (L == 1) return std::log1p(x);
     else {
@@ -136,8 +138,8 @@ struct LaneMath {
 template <class C>
 using RowMath = LaneMath<C, math_lanes<C>>;
 
-// Goes over `count` numbers and calls f(i, n) for the n numbers from i on: n is the number of lanes, or less at the
-// end.
+// Iterates over `count` numbers and calls f(i, n) for the n numbers starting at i. n is the number of lanes, or less at
+// the end.
 template <int L, class F>
 inline void for_each_lanes(std::int64_t count, F f) {
   std::int64_t i = 0;

@@ -1,5 +1,5 @@
 // The functions that the element-wise loops of every device call for each element. They compute in compute_t and round
-// the result once. core/array/element_dispatch.h chooses among them by operation and dtype.
+// the result once. core/array/element_dispatch.h selects a function by operation and dtype.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -15,7 +15,7 @@ struct Convert {
   }
 };
 
-// Copies bits without looking at what they stand for.
+// Copies bits without interpreting them.
 struct Keep {
   template <class Bits>
   TANDEM_HOST_DEVICE Bits operator()(Bits x) const {
@@ -32,7 +32,7 @@ struct Constant {
 // y = f(x), y = f(a, b)
 template <class F, class T>
 struct Value {
-  // Operations on two numbers take integers, and those on one that say so.
+  // Binary operations support integers. Unary operations support them if they have the flag keeps_integers.
   static constexpr bool takes_integers = keeps_integers<F> || requires(F f) { f.value(0.0, 0.0); };
   using C = compute_t<T>;
   F f;
@@ -49,7 +49,7 @@ TANDEM_HOST_DEVICE C chain(C grad_y, C derivative) {
   else return grad_y * derivative;
 }
 
-// grad_x, from grad_y and from what f saves (functors.h).
+// Computes grad_x from grad_y and from the value that f saves (functors.h).
 template <class F, class T>
 struct UnaryGradient {
   using C = compute_t<T>;
@@ -59,7 +59,7 @@ struct UnaryGradient {
   }
 };
 
-// The gradient of one operand, from a, b and grad_y.
+// Computes the gradient of one operand from a, b and grad_y.
 template <class F, class T, int operand>
 struct OperandGradient {
   using C = compute_t<T>;
@@ -98,7 +98,7 @@ struct Choose {
   }
 };
 
-// One element's gradient of a reduction. Its arguments and result have the type of the elements.
+// Computes the gradient of a reduction for one element. Its arguments and result have the type of the elements.
 template <class F, class T>
 struct ReductionGradient {
   using C = compute_t<T>;

@@ -1,11 +1,11 @@
 // The element-wise operations: one struct for each, with value and derivative side by side, compiled for every device.
 //
-// A unary struct has value(x) and derivative(s), where s is what `saves` names: the input x or the output y, whichever
-// gives the cheaper formula. A binary struct has value(a, b) and the derivatives with respect to a and to b. T is the
-// type that is computed in: float for f32, bf16 and f16; double for f64; an integer type itself.
+// A unary struct has value(x) and derivative(s), where `saves` says whether s is the input x or the output y, whichever
+// gives the cheaper formula. A binary struct has value(a, b) and the derivatives with respect to a and b. T is the type
+// used for computation: float for f32, bf16 and f16; double for f64; for an integer dtype, its own type.
 //
 // A struct may also have these flags:
-//   keeps_integers: integers give integers. Without it, integers are converted to f32 first.
+//   keeps_integers: the result for integers is an integer. Without the flag, integers are converted to f32 first.
 //   selects:        where the derivative is 0, not even an infinite gradient passes.
 //
 // To add an operation: CONTRIBUTING.md lists the files.

@@ -1,8 +1,8 @@
-// The arithmetic M that formulas of whole operations are written in: of one number, or of several numbers side by side.
+// The arithmetic M in which formulas of whole operations are written: on one number, or on several side by side.
 //
-// M::C is the type of a number that is computed with. M::V is M::C or, on the CPU, a vector of several numbers
-// (core/cpu/vector_math.h), for which comparisons give masks and `mask ? a : b` chooses lane by lane. Both choices are
-// therefore computed before one is chosen.
+// M::C is the type of a number in computations. M::V is M::C or, on the CPU, a vector of several numbers
+// (core/cpu/vector_math.h). For vectors, comparisons return masks, and `mask ? a : b` selects lane by lane. Both
+// alternatives are therefore always computed.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// The arithmetic M of one number at a time.
+// The arithmetic M on one number at a time.
 template <class Number>
 struct ScalarMath {
   using C = Number;
@@ -21,7 +21,7 @@ struct ScalarMath {
   static TANDEM_HOST_DEVICE V log(V x) { return std::log(x); }
   static TANDEM_HOST_DEVICE V log1p(V x) { return std::log1p(x); }
   static TANDEM_HOST_DEVICE V tanh(V x) { return std::tanh(x); }
-  // Of n numbers, as a vector loads and stores them; here n is 1.
+  // Load and store n numbers, like the functions of a vector; here n is 1.
   template <class T>
   static TANDEM_HOST_DEVICE V load_some(const T* from, std::int64_t) {
     return static_cast<C>(*from);

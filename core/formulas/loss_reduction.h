@@ -1,4 +1,4 @@
-// What a loss makes of its values, one for each element or row.
+// Says how a loss combines its values, one for each element or row.
 #pragma once
 
 namespace tandem {

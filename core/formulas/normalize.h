@@ -1,4 +1,4 @@
-// The brightness that a network takes, from the bytes of an image, the same on every device.
+// Converts the bytes of an image to the brightness values that a network expects, the same way on every device.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -9,7 +9,7 @@ namespace tandem {
 struct Normalize {
   float mean = 0, std = 1;
   TANDEM_HOST_DEVICE float operator()(std::uint8_t byte) const {
-    // Divisions, not multiplications by reciprocals, whose results would differ in the last bit.
+    // Multiplying by reciprocals instead of dividing would change the last bit of the results.
     return (static_cast<float>(byte) / 255.0f - mean) / std;
   }
 };

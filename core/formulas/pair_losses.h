@@ -1,5 +1,5 @@
-// The losses that compare a prediction with its target, number by number: one struct for each, with value and
-// derivatives side by side, compiled for every device.
+// Losses that compare a prediction with its target, element by element: one struct for each, with value and derivatives
+// side by side, compiled for every device.
 //
 // The template parameter M provides the arithmetic (core/formulas/lane_math.h).
 #pragma once
@@ -16,14 +16,15 @@ namespace losses {
 using lanes::magnitude;
 using lanes::sigmoid;
 
-// The sign of x: 1 or -1, 0 for 0, and NaN for NaN.
+// Returns the sign of x: 1 or -1, 0 for 0, and NaN for NaN.
 template <class M, class V = typename M::V>
 TANDEM_HOST_DEVICE V sign(V x) {
   const V one = V{} + typename M::C(1), other = x < 0 ? -one : x;  // a NaN stays a NaN
   return x > 0 ? one : other;
 }
 
-// A loss that depends only on d = prediction - target. Such a Loss has at(d), its value, and slope(d), its derivative.
+// A loss that depends only on d = prediction - target. The derived Loss has at(d), its value, and slope(d), its
+// derivative.
 template <class Loss>
 struct OfDifference {
   template <class M, class V = typename M::V>
@@ -106,7 +107,7 @@ struct BinaryWithLogits {
   }
 };
 
-// The part of that loss that positive targets t have: t * log(1 + exp(-x)).
+// The part of that loss that comes from positive targets t: t * log(1 + exp(-x)).
 struct PositivesWithLogits {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {
@@ -122,7 +123,7 @@ struct PositivesWithLogits {
   }
 };
 
-// Binary cross-entropy between a probability x and the target. Logarithms are limited to -100 and above, so that a
+// Binary cross-entropy between a probability x and the target. Logarithms are limited to -100 and above, so a
 // prediction that is certain and wrong has a finite loss.
 struct Binary {
   template <class M, class V = typename M::V>
@@ -160,7 +161,7 @@ struct KullbackLeibler {
   }
 };
 
-// The same loss, where the target t is the logarithm of a probability too.
+// The same loss for a target t that is also the logarithm of a probability.
 struct KullbackLeiblerOfLogs {
   template <class M, class V = typename M::V>
   TANDEM_HOST_DEVICE V value(V x, V t) const {

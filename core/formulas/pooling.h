@@ -1,4 +1,5 @@
-// Which elements of an image belong to each place of the pooled image. The arithmetic is the same on every device.
+// Says which elements of an image belong to each position of the pooled image. The arithmetic is the same on every
+// device.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -7,8 +8,8 @@
 
 namespace tandem {
 
-// One dimension of a pooling: `size` elements become `outputs`. A window consists of the elements begin + k * dilation,
-// for k in [0, kernel), as far as they lie inside of the image.
+// Pooling along one dimension: `size` elements become `outputs`. A window consists of the elements begin + k *
+// dilation, for k in [0, kernel), that lie inside the image.
 //
 // In adaptive pooling, the window of output o begins at o * size / outputs, rounded down, and ends before
 // (o + 1) * size / outputs, rounded up. `kernel` is the size of the largest window.
@@ -17,7 +18,7 @@ struct PoolAxis {
   std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
   bool adaptive = false;
 
-  // The elements begin + k * dilation of the image, for k in [first, last). There may be none.
+  // The elements begin + k * dilation of the image, for k in [first, last). The range may be empty.
   struct Taps {
     std::int64_t begin, first, last;
     TANDEM_HOST_DEVICE std::int64_t count() const { return last - first; }
@@ -34,14 +35,14 @@ struct PoolAxis {
     return {begin, first, last < first ? first : last};
   }
 
-  // The number of elements of a window. Those in the padding count; those beyond the padding, where the last window may
-  // end, do not.
+  // Returns the number of elements of a window. Elements in the padding count. Elements beyond the padding, which the
+  // last window may contain, do not count.
   TANDEM_HOST_DEVICE std::int64_t padded_count(std::int64_t output) const {
     const std::int64_t begin = output * stride - padding, end = size + padding;
     return end - begin < kernel ? end - begin : kernel;
   }
 
-  // Only the outputs from `first` to `last` can have a window that covers element `at`.
+  // Only the outputs from `first` to `last` can have windows that cover element `at`.
   struct Covering {
     std::int64_t first, last;
   };
@@ -51,7 +52,7 @@ struct PoolAxis {
     const std::int64_t first = begin <= 0 ? 0 : (begin + stride - 1) / stride;
     return {first, end / stride < outputs ? end / stride : outputs - 1};
   }
-  // Which element of the window of `output` element `at` is; -1 when `at` lies between two elements of the window.
+  // Returns the index of element `at` in the window of `output`, or -1 if `at` lies between two elements of the window.
   TANDEM_HOST_DEVICE std::int64_t place(std::int64_t at, std::int64_t output) const {
     if (adaptive) return at - output * size / outputs;
     const std::int64_t distance = at + padding - output * stride;
@@ -61,17 +62,17 @@ struct PoolAxis {
 
 struct Pooling {
   PoolAxis h, w;
-  // An average divides by the number of elements of its window, with or without those in the padding, or by `divisor`
-  // when that is not 0.
+  // An average divides by the number of elements of its window, with or without elements in the padding, or by
+  // `divisor` unless it is 0.
   bool count_include_pad = true;
   std::int64_t divisor = 0;
 
-  // The number by which the average at output (oh, ow) is divided.
+  // Returns the divisor of the average at output (oh, ow).
   TANDEM_HOST_DEVICE std::int64_t divisor_of(std::int64_t oh, std::int64_t ow) const {
     if (divisor != 0) return divisor;
     if (!h.adaptive && count_include_pad) return h.padded_count(oh) * w.padded_count(ow);
     const std::int64_t count = h.taps(oh).count() * w.taps(ow).count();
-    return count > 0 ? count : 1;  // an empty window has the sum 0, and any divisor but 0 will do
+    return count > 0 ? count : 1;  // an empty window has the sum 0, so any divisor except 0 works
   }
 };
 

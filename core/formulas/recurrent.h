@@ -1,13 +1,14 @@
-// The cells of recurrent layers: what a step makes of the state of a sequence, and the derivatives. Compiled for every
+// The cells of recurrent layers: how a step changes the state of a sequence, and the derivatives. Compiled for every
 // device.
 //
-// A layer has H units. For each unit a cell has G gates. A gate sees a number x from the input of the step and a number
-// h from the state before the step; both are products with weights, which are computed elsewhere. Where a cell only
-// `adds` x and h of every gate, both have the same gradient. The state is S numbers for each unit: h, and c in an LSTM.
-// K numbers for each unit are kept for the gradient.
+// A layer has H units. For each unit, a cell has G gates. A gate receives a number x from the input of the step and a
+// number h from the state before the step. Both are products with weights, which are computed elsewhere. If a cell only
+// `adds` x and h of every gate, both have the same gradient. The state has S numbers per unit: h, and also c in an
+// LSTM. K numbers per unit are stored for the gradient.
 //
-// step() makes the state after the step. gradient() is given the gradient of that state in `grad`, and replaces it by
-// what the state before the step gets past the gates; it also makes the gradients of x and of h.
+// step() computes the state after the step. gradient() receives the gradient of that state in `grad`, and replaces it
+// by the part of the gradient that reaches the state before the step without passing the gates. It also computes the
+// gradients of x and h.
 //
 // The template parameter M provides the arithmetic (core/formulas/lane_math.h).
 #pragma once
@@ -53,7 +54,7 @@ struct Relu {
   }
 };
 
-// The gates are i, f, g and o: c' = f c + i g and h' = o tanh(c'). Kept are the values of the gates.
+// The gates are i, f, g and o: c' = f c + i g and h' = o tanh(c'). The values of the gates are stored.
 struct Lstm {
   static constexpr int gates = 4, states = 2, kept = 4;
   static constexpr bool adds = true;
@@ -83,7 +84,7 @@ struct Lstm {
   }
 };
 
-// The gates are r, z and n: h' = n + z (h - n), where n = tanh(x of n + r * h of n). Kept are r, z, n and h of n.
+// The gates are r, z and n: h' = n + z (h - n), where n = tanh(x of n + r * h of n). r, z, n and h of n are stored.
 struct Gru {
   static constexpr int gates = 3, states = 1, kept = 4;
   static constexpr bool adds = false;
@@ -110,7 +111,7 @@ struct Gru {
 
 }  // namespace cells
 
-// f(struct), for the struct of `cell`.
+// Calls f(struct) with the struct of `cell`.
 template <class F>
 auto with_cell(RecurrentCell cell, F f) {
   switch (cell) {
@@ -119,11 +120,11 @@ auto with_cell(RecurrentCell cell, F f) {
     case RecurrentCell::lstm: return f(cells::Lstm{});
     case RecurrentCell::gru: return f(cells::Gru{});
   }
-  detail::fail("recurrent layer: there is no cell ", static_cast<int>(cell));
+  detail::fail("recurrent layer: invalid cell ", static_cast<int>(cell));
 }
 
-// A step of N sequences in memory, of numbers of type T. `run` does some units of sequence n, from `unit` on: as many
-// as M has lanes, or fewer at the end.
+// A step of N sequences in memory, with numbers of type T. run() processes units of sequence n, starting at `unit`: as
+// many as M has lanes, or fewer at the end.
 template <class T>
 struct RecurrentStep {
   std::int64_t units;        // H
@@ -134,7 +135,7 @@ struct RecurrentStep {
   std::int64_t before_step, after_step;
   T* kept;  // (N, K, H)
 
-  // From the arrays of Backend::recurrent_step().
+  // Takes the arrays of Backend::recurrent_step().
   template <class Array>
   RecurrentStep(const Array& from_x, const Array& from_h, const Array* bias, const Array& before, const Array& after,
                 const Array& kept)
@@ -165,18 +166,19 @@ struct RecurrentStep {
   }
 };
 
-// The gradient of such a step.
+// The gradient of a RecurrentStep.
 template <class T>
 struct RecurrentStepGradient {
   std::int64_t units;
   const T *kept, *before, *after;
-  const T* grad_after;      // (N, H): the gradient of h that comes from outside, c at `after_step` from it
-  const T* grad_h_of_next;  // (N, H): the gradient of h that comes through the gates of the step that followed; or null
-  T* carried;               // (N, H), c at `carried_step` from it: what goes past the gates, to this step and from it
+  const T* grad_after;      // (N, H): the external gradient of h; c is at `after_step` from it
+  const T* grad_h_of_next;  // (N, H): the gradient of h through the gates of the following step, or null
+  T* carried;               // (N, H): the gradient that bypasses the gates, first of the next step, then of this one; c
+                            // is at `carried_step` from it
   std::int64_t before_step, after_step, carried_step;
   T *grad_x, *grad_h;  // (N, G, H)
 
-  // From the arrays of Backend::recurrent_step_grad().
+  // Takes the arrays of Backend::recurrent_step_grad().
   template <class Array>
   RecurrentStepGradient(const Array& kept, const Array& before, const Array& after, const Array& grad_after,
                         const Array* grad_h_of_next, const Array& carried, const Array& grad_x, const Array& grad_h)

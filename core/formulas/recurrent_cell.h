@@ -1,4 +1,4 @@
-// The kinds of cells that recurrent layers have. core/formulas/recurrent.h says what each computes.
+// The kinds of cells of recurrent layers. core/formulas/recurrent.h has their formulas.
 #pragma once
 
 namespace tandem {

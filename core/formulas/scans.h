@@ -1,5 +1,5 @@
-// The operations of scans: what becomes of an element and of the result before it, the same on every device. Integers
-// wrap around.
+// The operations of scans: each combines an element with the result for the previous elements, the same way on every
+// device. Integers wrap around.
 #pragma once
 
 #include <tandem/core/formulas/reductions.h>

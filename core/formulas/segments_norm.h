@@ -1,5 +1,4 @@
-// The norm of all numbers of several arrays: the state that each thread keeps, and the result at the end, the same on
-// every device.
+// The norm of all numbers of several arrays: the state of each thread, and the final result, the same on every device.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -8,7 +7,7 @@
 
 namespace tandem {
 
-// The numbers of one of several arrays: f32, dense, on one device.
+// The numbers of one array: f32, dense, on one device.
 struct Segment {
   const float* numbers;
   std::int64_t numel;
@@ -20,7 +19,7 @@ inline NormKind norm_kind(double p) {
   return p == 2 ? NormKind::two : std::isinf(p) ? NormKind::largest : NormKind::other;
 }
 
-// Sums run in double: the square of any f32 fits, and the order of the numbers does not show in the result.
+// Sums are computed in double: the square of any f32 fits, and the order of the numbers hardly affects the result.
 template <NormKind kind>
 struct NormSum {
   double total = 0;
@@ -42,7 +41,7 @@ struct NormSum {
   }
 };
 
-// Calls f(std::integral_constant<NormKind, kind>{}), where `kind` is the kind of norm that p asks for.
+// Calls f(std::integral_constant<NormKind, kind>{}), where `kind` is the kind of norm for p.
 template <class F>
 void with_norm_kind(double p, F f) {
   switch (norm_kind(p)) {

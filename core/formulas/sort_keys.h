@@ -1,5 +1,5 @@
-// What sorting compares, on every device: a record of an unsigned key for each value, in the order of the values, and
-// of the value's position. No two records are equal, so any sorting algorithm is stable with them.
+// The records that sorting compares on every device. A record consists of an unsigned key, which has the order of the
+// values, and of the value's position. No two records are equal, so any sorting algorithm that compares them is stable.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -13,7 +13,7 @@ using unsigned_of = std::conditional_t<
     bytes == 8, std::uint64_t,
     std::conditional_t<bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
 
-// The key of a value. All NaNs have one key, which is larger than every other; -0 has the key of 0.
+// Returns the key of a value. All NaNs have the same key, which is larger than every other key; -0 has the key of 0.
 template <class T>
 TANDEM_HOST_DEVICE unsigned_of<sizeof(T)> sort_key(T value, bool descending) {
   using Key = unsigned_of<sizeof(T)>;
@@ -31,7 +31,7 @@ TANDEM_HOST_DEVICE unsigned_of<sizeof(T)> sort_key(T value, bool descending) {
   return descending ? static_cast<Key>(~key) : key;
 }
 
-// A value's key and its position in a row as one number, for cases in which both fit in 64 bits.
+// A value's key and its position in a row as one number, for rows and dtypes for which both fit in 64 bits.
 struct PackedRecord {
   std::uint64_t bits;
   TANDEM_HOST_DEVICE static PackedRecord of(std::uint64_t key, std::int64_t index) {
@@ -53,8 +53,8 @@ struct WideRecord {
   }
 };
 
-// Calls f(T{}, Record{}), where T is the type of the values of `dtype`, and Record the smallest record for rows of n
-// numbers. A bool is treated as the byte that it is.
+// Calls f(T{}, Record{}), where T is the type of the values of `dtype`, and Record is the smallest record for rows of n
+// numbers. Bools are sorted as bytes.
 template <class F>
 void dispatch_sort(DType dtype, std::int64_t n, F f) {
   dispatch(dtype, [&](auto type) {

@@ -1,14 +1,15 @@
-// The rules by which optimizers change numbers: one struct for each rule, compiled for every device.
+// The rules by which optimizers update numbers: one struct for each rule, compiled for every device.
 //
-// A rule works on segments. A segment has numbers to change (`parameter`), numbers to read (`gradient`), and the state
-// of the rule: as many arrays as `state_names` has names. The names are PyTorch's where PyTorch keeps the same state.
+// A rule works on segments. A segment has numbers to update (`parameter`), numbers to read (`gradient`), and the state
+// of the rule: one array for each name in `state_names`. The names are PyTorch's if PyTorch stores the same state.
 //
-// A rule is called for each number. A rule that has at(count, is_first) computes there what is equal for many numbers
-// of a segment, on the device that does the update; what at() returns is then called for each number. `count` is the
-// number that UpdateSegment::count points to. For a rule whose `counts` is true, that number is raised by one before.
+// A rule is called for each number. If a rule has at(count, is_first), that function computes values that are equal for
+// many numbers of a segment, on the device that updates them, and the object that it returns is called for each number.
+// `count` is the number that UpdateSegment::count points to. If the rule's `counts` is true, that number is first
+// incremented by one.
 //
-// To add a rule: write the struct, name it in the variant below, and give it a class in optim/. A program's own rule
-// comes in as an OwnRule.
+// To add a rule to the library, write the struct, add it to the variant below, and write a class for it in optim/. A
+// program's custom rule is wrapped in an OwnRule.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -26,20 +27,20 @@ namespace tandem {
 struct UpdateSegment {
   float* parameter;
   const float* gradient;
-  float* state[3];  // as many as the rule's `state_names`
-  // The number of updates so far, for a rule that counts them. The update itself raises it by one, so that a recorded
-  // graph counts too. ClipNorm reads the norm of the gradients here.
+  float* state[3];  // one for each of the rule's `state_names`
+  // The number of updates so far, for a rule that counts them. The update itself increments it, so a recorded graph
+  // counts too. ClipNorm reads the norm of the gradients from here.
   float* count;
   std::int64_t numel;
-  bool is_first;  // true while no update has written the state yet
-  // A number on the segment's device, or null. If it is infinite or NaN, nothing is updated.
+  bool is_first;  // true until an update has written the state
+  // A number on the segment's device, or null. If it is infinite or NaN, the segment is not updated.
   const float* while_finite = nullptr;
 };
 
 namespace rules {
 
-// Stochastic gradient descent, without and with momentum. Each std::fma stands where PyTorch's kernels round a sum and
-// a product once. Left to the compiler, the numbers would depend on its options.
+// Stochastic gradient descent, without and with momentum. Each std::fma computes a sum and a product that PyTorch's
+// kernels round once. If the compiler decided, the results would depend on its options.
 struct Sgd {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
@@ -57,7 +58,7 @@ struct SgdMomentum {
   static constexpr bool counts = false;
   float lr, decay, momentum, keep;
   bool nesterov;
-  bool is_first;  // true while there is no velocity yet; at() sets it
+  bool is_first;  // true if there is no velocity yet; at() sets it
 
   TANDEM_HOST_DEVICE SgdMomentum at(float, bool first) const { return {lr, decay, momentum, keep, nesterov, first}; }
   TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& velocity) const {
@@ -67,7 +68,7 @@ struct SgdMomentum {
   }
 };
 
-// from + weight * (to - from). As in torch.lerp, the calculation starts from the end that is nearer.
+// Returns from + weight * (to - from). As in torch.lerp, the calculation starts from the nearer end.
 TANDEM_HOST_DEVICE inline float lerp(float from, float to, float weight) {
   return weight < 0.5f ? from + weight * (to - from) : to - (to - from) * (1 - weight);
 }
@@ -77,8 +78,8 @@ TANDEM_HOST_DEVICE inline float lerp(float from, float to, float weight) {
 struct AdamNumbers {
   double lr, beta1, beta2, eps;
   float decay;   // decay * parameter is added to the gradient
-  float shrink;  // the parameter is multiplied by this first: decoupled weight decay
-  float sign;    // multiplies the gradient: -1 when the objective is maximised, otherwise 1
+  float shrink;  // the parameter is first multiplied by this factor: decoupled weight decay
+  float sign;    // multiplies the gradient: -1 if the objective is maximised, otherwise 1
 };
 
 template <bool amsgrad>
@@ -102,14 +103,14 @@ struct Adam {
       parameter -= step_size * exp_avg / (std::sqrt(square) / correction + eps);
     }
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq) const {
-      // A statement of its own: the order in which C++ evaluates the arguments of a call is the compiler's.
+      // A separate statement, because the compiler chooses the order in which a call's arguments are evaluated.
       const float square = average(parameter, gradient, exp_avg, exp_avg_sq);
       move(parameter, exp_avg, square);
     }
     TANDEM_HOST_DEVICE void operator()(float& parameter, float gradient, float& exp_avg, float& exp_avg_sq,
                                        float& max_exp_avg_sq) const {
       const float square = average(parameter, gradient, exp_avg, exp_avg_sq);
-      // The comparison is written so that a NaN stays.
+      // Written so that a NaN is kept.
       max_exp_avg_sq = square <= max_exp_avg_sq ? max_exp_avg_sq : square;
       move(parameter, exp_avg, max_exp_avg_sq);
     }
@@ -144,7 +145,7 @@ struct RmsProp {
     else if constexpr (has_momentum) return std::array{"square_avg", "momentum_buffer"};
     else return std::array{"square_avg"};
   }();
-  static constexpr bool counts = true;  // the rule does not use the count, but PyTorch's state holds it
+  static constexpr bool counts = true;  // the rule does not use the count, but PyTorch's state contains it
   RmsPropNumbers numbers;
 
   template <class... More>
@@ -190,16 +191,16 @@ struct Adagrad {
   }
 };
 
-// A moving average. The segment's `parameter` is the average, and `gradient` holds the numbers that it follows.
+// A moving average. The segment's `parameter` is the average, and `gradient` contains the numbers that it follows.
 struct Average {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;
-  float weight;  // the share of the new numbers in the average
+  float weight;  // the weight of the new numbers
 
   TANDEM_HOST_DEVICE void operator()(float& average, float now) const { average = lerp(average, now, weight); }
 };
 
-// Scales gradients down to a norm of at most `most`. This changes the gradients themselves: the segment's `parameter`
+// Scales gradients down to a norm of at most `most`. The rule changes the gradients in place: the segment's `parameter`
 // and `gradient` both point to them.
 struct ClipNorm {
   static constexpr std::array<const char*, 0> state_names{};
@@ -210,8 +211,8 @@ struct ClipNorm {
     float factor;
     TANDEM_HOST_DEVICE void operator()(float& number, float) const { number *= factor; }
   };
-  // Here the segment's `count` holds the norm of the gradients, and not a number of updates. A NaN in it goes on into
-  // the gradients, as in PyTorch.
+  // Here the segment's `count` is the norm of the gradients, not a number of updates. A NaN in it propagates to the
+  // gradients, as in PyTorch.
   TANDEM_HOST_DEVICE Update at(float norm, bool) const {
     const float factor = most / (norm + 1e-6f);
     return {factor > 1 ? 1 : factor};
@@ -230,8 +231,8 @@ struct ClipValue {
 
 }  // namespace rules
 
-// A rule that the library does not know, with the code that the program's compiler has made of it. optim/own_rule.h
-// makes it.
+// A rule that the library does not know, with the code that the program's compiler generated for it. optim/own_rule.h
+// creates it.
 struct OwnRule {
   static constexpr std::size_t most_bytes = 128;
 
@@ -240,7 +241,7 @@ struct OwnRule {
   bool counts;
   // Updates the numbers [begin, end) of a segment, on the CPU.
   void (*update)(const void* rule, const UpdateSegment& segment, std::int64_t begin, std::int64_t end);
-  // As Backend::update and Backend::write_rule, on a GPU. Null where no compiler for GPUs has seen the rule.
+  // Like Backend::update and Backend::write_rule, on a GPU. Null if no GPU compiler has compiled the rule.
   void (*launch)(std::span<const UpdateSegment> segments, const void* rule, const void* stored);
   void (*write)(const void* rule, void* to);
 };
@@ -256,7 +257,7 @@ struct UpdateRule : rules::AnyOf {
   const rules::AnyOf& any() const { return *this; }
 };
 
-// The function that runs for each number of a segment.
+// Returns the function that runs for each number of a segment.
 template <class Rule>
 TANDEM_HOST_DEVICE auto update_of(const Rule& rule, [[maybe_unused]] float count, [[maybe_unused]] bool is_first) {
   if constexpr (requires { rule.at(count, is_first); }) return rule.at(count, is_first);

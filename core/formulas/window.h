@@ -7,7 +7,7 @@
 namespace tandem {
 
 // A pair of numbers: one for the height and one for the width.
-// An option of this type without a default has to be given.
+// An option of this type without a default is required.
 struct Extent {
   std::int64_t h, w;
   Extent(std::int64_t both) : h(both), w(both) {}  // an Extent of 5 is 5 x 5

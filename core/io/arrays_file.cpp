@@ -12,14 +12,13 @@ namespace tandem {
 
 namespace {
 
-// The arrays of one dict of a checkpoint of a training program (distributed/training/checkpoints/checkpoint.h), where
-// they are named DICT/NAME. Of other files, all arrays.
+// Returns the arrays of one dict from a training program's checkpoint (distributed/training/checkpoints/checkpoint.h),
+// in which they are named DICT/NAME. For other files, returns all arrays.
 std::vector<NamedArray> read_dict(const std::filesystem::path& path, const std::string& key) {
   Safetensors contents = read_safetensors(path);
   const InputFile file(path, "file");
   if (!contents.metadata.contains("program") || !contents.metadata.contains("world_size")) {
-    file.check(key.empty(), "is a safetensors file, in which there is no \"", key,
-               "\" to choose: its arrays lie side by side");
+    file.check(key.empty(), "is a safetensors file without dicts, so there is no \"", key, "\" to read");
     return without_wrappers(std::move(contents.arrays));
   }
   const std::string dict = key.empty() ? "model" : key;
@@ -31,7 +30,7 @@ std::vector<NamedArray> read_dict(const std::filesystem::path& path, const std::
   }
   std::string names;
   for (const auto& other : dicts) names += (names.empty() ? "\"" : ", \"") + other + '"';
-  file.check(!arrays.empty(), "is a checkpoint that has no \"", dict, "\", but ", names.empty() ? "nothing" : names);
+  file.check(!arrays.empty(), "is a checkpoint that has no \"", dict, "\"; it has ", names.empty() ? "none" : names);
   return arrays;
 }
 
@@ -40,7 +39,7 @@ void write_dict(const std::filesystem::path& path, std::span<const NamedArray> a
   write_safetensors(path, arrays, metadata, Checksums::crc32);
 }
 
-// The formats by one of their members, with `between` them: ".safetensors or .pth".
+// Joins one member of all formats with `between`: ".safetensors or .pth".
 std::string names(std::string ArraysFormat::*member, const std::string& between) {
   std::string text;
   for (const ArraysFormat& format : arrays_formats().entries()) text += (text.empty() ? "" : between) + format.*member;

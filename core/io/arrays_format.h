@@ -1,4 +1,4 @@
-// ArraysFormat: a format of files of named arrays. The ground floor adds safetensors, annexes add others.
+// ArraysFormat: a format of files of named arrays. The ground floor adds safetensors; annexes add other formats.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -17,16 +17,17 @@ namespace tandem {
 struct ArraysFormat {
   std::string what;       // "a safetensors file"
   std::string extension;  // ".safetensors"
-  // Whether a file that begins with these bytes, nine or all that it has, is of this format.
+  // Returns whether a file with these first bytes is of this format. The argument has nine bytes, or all if the file is
+  // shorter.
   std::function<bool(std::string_view)> recognises;
-  // As load_arrays() and save_arrays(), in this format.
+  // Like load_arrays() and save_arrays(), in this format.
   std::function<std::vector<NamedArray>(const std::filesystem::path&, const std::string& key)> read;
   std::function<void(const std::filesystem::path&, std::span<const NamedArray>,
                      const std::map<std::string, std::string>& metadata)>
       write;
 };
 
-// Safetensors comes first.
+// Returns the list of formats. Safetensors is the first.
 AnnexList<ArraysFormat>& arrays_formats();
 
 }  // namespace tandem

@@ -10,16 +10,17 @@
 
 namespace tandem {
 
-// Writes to a temporary file in the folder of `path`. commit() makes it durable and puts it in the place of `path` in
-// one step, so that a crash, a full disk or a lost power supply leaves either what was there before or the new file,
-// whole. Without commit() the destructor removes the temporary. Errors name the file, the reason and what to do; what
-// was at `path` is untouched by all of them except a failure to synchronise the folder after the rename. Not for
-// several threads at once; any number of writers may write the same path, the last commit() wins.
+// Writes to a temporary file in the folder of `path`. commit() makes it durable and moves it to `path` in one step.
+// After a crash, a full disk or a power failure, `path` therefore refers to either the complete old file or the
+// complete new one. Without commit(), the destructor removes the temporary file. Errors name the file, the reason and
+// what to do. After an Error the old file at `path` is unchanged, unless synchronising the folder after the rename
+// failed. Only one thread at a time may use an AtomicFile. Any number of writers may write the same path; the last
+// commit() wins.
 class AtomicFile : NoCopy {
  public:
-  // Opens the temporary file. Follows `path` where it is a symbolic link, so that the link stays one. Error where that
-  // link is another user's in a folder such as /tmp (may_follow_link), and where `path` is a device, a pipe or a
-  // socket, which no file should replace.
+  // Opens the temporary file. If `path` is a symbolic link, follows it, so the link stays a link. Throws an Error if
+  // the link belongs to another user and is in a folder such as /tmp (may_follow_link), or if `path` is a device, a
+  // pipe or a socket, which a file must not replace.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
 
@@ -30,7 +31,7 @@ class AtomicFile : NoCopy {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  bool is_named_ = false;  // the temporary; until commit() mostly not
+  bool is_named_ = false;  // whether the temporary file has a name; usually false until commit()
   int file_ = -1;
   std::uint64_t written_ = 0;
 
@@ -38,7 +39,7 @@ class AtomicFile : NoCopy {
   [[noreturn]] void fail(const char* step, int error_number);
 };
 
-// Puts the file `from` in the place of `to` (same folder) in one step, and makes that durable.
+// Replaces `to` by the file `from` (same folder) in one step, and makes that durable.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace tandem

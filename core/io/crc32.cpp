@@ -5,7 +5,7 @@
 namespace tandem {
 
 std::uint32_t crc32_of(const void* bytes, std::size_t size, std::uint32_t before) {
-  // zlib starts a new checksum for a null pointer.
+  // For a null pointer, zlib would start a new checksum.
   if (size == 0) return before;
   return static_cast<std::uint32_t>(::crc32_z(before, static_cast<const Bytef*>(bytes), size));
 }

@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-// --- CRC-32C (Castagnoli), as TFRecord masks it ---
+// --- CRC-32C (Castagnoli), masked as in TFRecord ---
 
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   std::array<std::uint32_t, 256> table{};
@@ -45,7 +45,7 @@ std::string fixed(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// --- protobuf: https://protobuf.dev/programming-guides/encoding. Fields with their default value are left out. ---
+// --- protobuf: https://protobuf.dev/programming-guides/encoding. Fields with their default value are omitted. ---
 
 std::string varint(std::uint64_t value) {
   std::string bytes;
@@ -84,7 +84,7 @@ EventFile::EventFile(const std::filesystem::path& folder, std::function<double()
   std::snprintf(seconds, sizeof seconds, "%010lld", static_cast<long long>(clock_()));
   const std::string name =
       std::string("events.out.tfevents.") + seconds + "." + host_name() + "." + std::to_string(::getpid()) + ".";
-  do {  // a process in another container may have the same number
+  do {  // a process in another container may have the same id
     path_ = folder / (name + std::to_string(counter++));
     file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   } while (file_ < 0 && errno == EEXIST);
@@ -97,7 +97,7 @@ EventFile::~EventFile() {
   try {
     flush();
   } catch (const Error&) {
-    // flush() says so to those who ask.
+    // A program that wants to see write errors calls flush().
   }
   ::close(file_);
 }
@@ -132,7 +132,7 @@ void EventFile::add_text(const std::string& tag, std::int64_t step, std::string_
   const std::string shape = field(2, field(1, std::int64_t{1}));  // one dimension, of size 1
   add_value(tag, step,
             field(8, field(1, string_type) + field(2, shape) + field(8, markdown)) +
-                field(9, field(1, field(1, "text"))));  // the plugin that shows it
+                field(9, field(1, field(1, "text"))));  // the plugin that displays it
 }
 
 void EventFile::add_histogram(const std::string& tag, std::int64_t step, std::span<const float> values) {
@@ -162,7 +162,7 @@ void EventFile::add_histogram(const std::string& tag, std::int64_t step, std::sp
 }
 
 void EventFile::flush() {
-  const std::string bytes = std::exchange(pending_, {});  // after half a record, nothing that follows could be read
+  const std::string bytes = std::exchange(pending_, {});  // after half a record, no later record could be read
   TANDEM_CHECK(write_all(file_, bytes.data(), bytes.size()) == bytes.size(), "can't write the event file ",
                path_.string(), ": ", explain_file_error(errno));
 }

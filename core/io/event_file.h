@@ -1,5 +1,5 @@
-// EventFile: what TensorBoard reads. Records as in TFRecord files (length, masked CRC-32C, bytes), each an Event
-// message of tensorboard/compat/proto/event.proto, in protobuf's encoding.
+// EventFile: writes files for TensorBoard. They consist of records as in TFRecord files (length, masked CRC-32C,
+// bytes). Each record is an Event message of tensorboard/compat/proto/event.proto, in protobuf's encoding.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace tandem {
 
-// Seconds since 1970.
+// Returns the seconds since 1970.
 double wall_clock();
 
-// A new file in a folder, which is made where it is missing; TensorBoard shows all files of a folder as one run. Tags
-// are paths ("train/loss"). What is written is kept until flush(), or the end; what the last flush() wrote stays
-// readable whatever happens to the program. For one thread. Errors name the file.
+// A new file in a folder, which is created if it does not exist. TensorBoard shows all files of a folder as one run.
+// Tags are paths ("train/loss"). Events are buffered until flush() or the destructor. Events that flush() has written
+// stay readable whatever happens to the program. Only one thread may use an EventFile. Errors name the file.
 class EventFile {
  public:
   explicit EventFile(const std::filesystem::path& folder, std::function<double()> clock = wall_clock);
@@ -27,13 +27,14 @@ class EventFile {
   const std::filesystem::path& path() const { return path_; }
 
   void add_scalar(const std::string& tag, std::int64_t step, double value);
-  // A job resumes from before `step`: TensorBoard leaves out what earlier files of the folder have of `step` and later
-  // ones.
+  // Records that a job resumes before `step`. TensorBoard then ignores the events of earlier files in the folder that
+  // belong to `step` or later steps.
   void add_restart(std::int64_t step);
-  // `png`: the bytes of a PNG file of this size in pixels.
+  // `png` contains the bytes of a PNG file of this size in pixels.
   void add_image(const std::string& tag, std::int64_t step, std::string_view png, int width, int height);
   void add_text(const std::string& tag, std::int64_t step, std::string_view markdown);
-  // 30 buckets of equal width from the smallest to the largest value. Values that are not finite are left out.
+  // Adds a histogram with 30 buckets of equal width from the smallest to the largest value. Values that are not finite
+  // are ignored.
   void add_histogram(const std::string& tag, std::int64_t step, std::span<const float> values);
   void flush();
 

@@ -43,14 +43,14 @@ void create_folder(const fs::path& folder, const std::string& purpose) {
   };
   require(folder.empty() ? ENOENT : 0);
   fs::path path, deepest;
-  // The deepest one that is there may be new, made by a process that was killed before it synchronised the folder
-  // above.
+  // The deepest existing folder may be new: a process may have created it and been killed before it synchronised the
+  // parent.
   const auto keep_deepest = [&] {
     if (!deepest.empty()) require(synchronise_folder(folder_of(deepest)));
     deepest.clear();
   };
   for (const fs::path& name : folder) {
-    if (name.empty()) continue;  // of a "/" at the end
+    if (name.empty()) continue;  // after a trailing "/"
     path /= name;
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
@@ -59,7 +59,7 @@ void create_folder(const fs::path& folder, const std::string& purpose) {
     }
     keep_deepest();
     const int error_number = ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
-    // Another process may have made it meanwhile, and may be killed before it synchronises the folder above.
+    // Another process may have created it meanwhile, and may be killed before it synchronises the parent.
     const bool is_there = error_number == EEXIST && fs::is_directory(path, ignored);
     require(is_there ? 0 : error_number == EEXIST ? ENOTDIR : error_number);
     require(synchronise_folder(folder_of(path)));

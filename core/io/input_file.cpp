@@ -41,7 +41,7 @@ void InputFile::read(void* destination, std::uint64_t bytes, std::uint64_t offse
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
       throw UnreadableFile(label_ + "cannot be read at byte " + std::to_string(offset) + ": " + reason_for(errno));
-    check(count > 0, "became shorter while it was read: ", bytes, " bytes are missing at byte ", offset);
+    check(count > 0, "was truncated while it was read: ", bytes, " bytes are missing at byte ", offset);
     at += count;
     offset += static_cast<std::uint64_t>(count);
     bytes -= static_cast<std::uint64_t>(count);

@@ -1,4 +1,4 @@
-// InputFile: a file that can be read at any place, for readers that do not trust its contents.
+// InputFile: a file with random access, for readers that do not trust its contents.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// The system does not let this process read the file. The file itself may be right.
+// The system does not let this process read the file. The file itself may be intact.
 struct UnreadableFile : Error {
   using Error::Error;
 };
@@ -18,15 +18,15 @@ struct UnreadableFile : Error {
 // Every error begins with the kind and the path of the file. Several threads may read at the same time.
 class InputFile : NoCopy {
  public:
-  // `kind` says what the file should be: "safetensors file". UnreadableFile when the file cannot be opened. Error when
-  // it is not a regular file, because a pipe could keep the program waiting forever.
+  // `kind` says what the file should be: "safetensors file". Throws UnreadableFile if the file can't be opened. Throws
+  // an Error if it is not a regular file, because a pipe could block the program forever.
   InputFile(const std::filesystem::path& path, const std::string& kind);
   ~InputFile();
 
   std::uint64_t size() const { return size_; }
-  // The beginning of every error: "safetensors file x.safetensors: "
+  // The beginning of every error: "safetensors file x.safetensors: ".
   const std::string& label() const { return label_; }
-  // Reads exactly `bytes` bytes, from `offset` on. UnreadableFile when the system fails to.
+  // Reads exactly `bytes` bytes, starting at `offset`. Throws UnreadableFile if the system can't read them.
   void read(void* destination, std::uint64_t bytes, std::uint64_t offset) const;
   std::string read(std::uint64_t bytes, std::uint64_t offset) const;
 

@@ -31,11 +31,11 @@ std::string name_of(int pid, const fs::path& process) {
   std::string text = "process " + std::to_string(pid);
   struct stat status {};
   if (::stat(process.c_str(), &status) != 0)
-    return text + " (it has ended, and left the lock to one that it had started)";
+    return text + " (it has ended, but a process that it started holds the lock)";
   std::string program;
   std::getline(std::ifstream(process / "comm"), program);
   for (char& letter : program)
-    if (letter < ' ' || letter > '~') letter = '?';  // the name goes to terminals
+    if (letter < ' ' || letter > '~') letter = '?';  // the name may be printed to a terminal
   const auto user = entry_of(status.st_uid).name;
   return text + " (" + program + ") of user " + (user.empty() ? std::to_string(status.st_uid) : user);
 }
@@ -71,7 +71,7 @@ std::string lock_holder(const fs::path& path) {
   if (::stat(path.c_str(), &file) != 0) return unknown;
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
-    // "1: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF"; a process that waits for a lock has "->" before the kind.
+    // "1: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF". If a process waits for a lock, "->" precedes the kind.
     int pid = 0;
     unsigned major_number = 0, minor_number = 0;
     unsigned long inode = 0;
@@ -79,7 +79,7 @@ std::string lock_holder(const fs::path& path) {
                     &inode) != 4 ||
         inode != file.st_ino || pid <= 0)
       continue;
-    // On some file systems, such as overlays, stat() gives another device than the one of the locks.
+    // On some file systems, such as overlays, stat() returns a different device than /proc/locks.
     const fs::path process = "/proc/" + std::to_string(pid);
     const bool is_same_device = major(file.st_dev) == major_number && minor(file.st_dev) == minor_number;
     if (is_same_device || has_open(process, file)) return name_of(pid, process);

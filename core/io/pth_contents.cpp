@@ -13,14 +13,15 @@ namespace {
 using Id = PickleValue::Id;
 using Kind = PickleValue::Kind;
 
-// A state dict takes some hundred bytes for each tensor, so 64 MiB hold far more tensors than any model has.
+// A state dict takes a few hundred bytes per tensor, so 64 MiB hold far more tensors than any model has.
 constexpr std::uint64_t largest_pickle = std::uint64_t{64} << 20;
-// The pickles at the beginning of the old form, a number, a version and a description of the machine, hold few values.
+// The pickles at the beginning of the old format contain few values: a number, a version and a description of the
+// machine.
 constexpr std::size_t most_preface_values = 1000;
 constexpr std::string_view magic =
-    "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // the old form begins with this number, an integer of 10 bytes
+    "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";  // the old format begins with this number, an integer of 10 bytes
 
-// A storage of version 2.0 and later may be untyped: its elements are bytes, and its tensors have the dtype.
+// A storage of version 2.0 and later may be untyped: its elements are bytes, and its tensors have a dtype.
 constexpr std::string_view untyped = "torch.storage.UntypedStorage";
 constexpr StorageType storage_types[] = {
     {"torch.DoubleStorage", "float64", 8, DType::f64},
@@ -43,13 +44,13 @@ constexpr StorageType storage_types[] = {
     {"torch.QUInt2x4Storage", "quint2x4", 1, {}},
 };
 
-// How many values a pickle in the file may hold. Files of torch.save have one for hundreds of bytes, so memory stays a
-// small multiple of the size of the file. Far more than 2^22 are in none.
+// Returns how many values a pickle in the file may contain. Files of torch.save have about one value per hundreds of
+// bytes, so memory stays a small multiple of the file's size. No real file has more than 2^22.
 std::size_t most_values(const InputFile& file) {
   return std::min<std::uint64_t>((1 << 17) + file.size() / 16, std::uint64_t{1} << 22);
 }
 
-constexpr std::size_t longest_key = 1000;  // of a storage, in bytes; PyTorch writes numbers
+constexpr std::size_t longest_key = 1000;  // of a storage, in bytes; PyTorch's keys are numbers
 
 class ZipContents : public PthContents {
  public:
@@ -65,15 +66,15 @@ class ZipContents : public PthContents {
     const bool is_program = std::ranges::any_of(zip_.entries(), [](const ZipReader::Entry& entry) {
       return entry.name.ends_with("/constants.pkl") || entry.name.find("/code/") != entry.name.npos;
     });
-    file_.check(!is_program, "is a TorchScript program, not a state dict. In Python, save the weights that are in it: ",
+    file_.check(!is_program, "is a TorchScript program, not a state dict. In Python, save its weights: ",
                 "torch.save(torch.jit.load(FILE, map_location=\"cpu\").state_dict(), \"weights.pth\")");
     file_.check(found != nullptr, "is a zip archive, but not of torch.save: it has no data.pkl");
     if (const auto* order = zip_.find(folder_ + "byteorder")) {
       file_.check(order->size == 6 && zip_.read(*order) == "little",
-                  "was written by a big-endian machine, which cannot be read");
+                  "was written on a big-endian machine, which is not supported");
     }
-    file_.check(found->size <= largest_pickle, "its pickle takes ", found->size, " bytes, at most ", largest_pickle,
-                " are read");
+    file_.check(found->size <= largest_pickle, "its pickle has ", found->size, " bytes, but at most ", largest_pickle,
+                " are supported");
     pickle_ = unpickle(zip_.read(*found), most_values(file), file.label());
   }
 
@@ -91,7 +92,7 @@ class ZipContents : public PthContents {
  private:
   const InputFile& file_;
   ZipReader zip_;
-  std::string folder_;  // ends with its "/"
+  std::string folder_;  // ends with "/"
   Pickle pickle_;
 };
 
@@ -102,7 +103,7 @@ class LegacyContents : public PthContents {
   void check(const StorageInfo& info) const override {
     const auto found = places_.find(info.key);
     file_.check(found != places_.end() && found->second.bytes == info.bytes(), "storage \"", info.key,
-                "\" is missing or of another size; it is damaged");
+                "\" is missing or has another size; it is damaged");
   }
   void read(const StorageInfo& info, void* destination) const override {
     file_.read(destination, info.bytes(), places_.at(info.key).begin);
@@ -121,7 +122,7 @@ class LegacyContents : public PthContents {
 };
 
 LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
-  // Only the pickles themselves tell how long they are. The first 1 MiB is read, and more when they go on.
+  // The length of the pickles is known only after parsing them. The first 1 MiB is read, and more if they continue.
   std::uint64_t count = std::min<std::uint64_t>(file.size(), 1 << 20);
   std::uint64_t position = 0;
   Pickle keys;
@@ -161,7 +162,7 @@ LegacyContents::LegacyContents(const InputFile& file) : file_(file) {
   }
 }
 
-// Reads the five pickles of the old form, and returns what follows them.
+// Reads the five pickles of the old format, and returns the bytes after them.
 std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
   pickle_ = {};
   const auto next = [&](std::size_t most) {
@@ -180,7 +181,7 @@ std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
     const bool is_order = system[entries[i]].text == "little_endian";
     file_.check(!is_order || system[entries[i + 1]].integer == 1,
-                "was written by a big-endian machine, which cannot be read");
+                "was written on a big-endian machine, which is not supported");
   }
   pickle_ = next(most_values(file_));
   keys = next(most_values(file_));
@@ -200,24 +201,25 @@ StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const Pic
   };
   file.check(kind(0) == Kind::text && pickle[storage.items[0]].text == "storage" && kind(1) == Kind::global &&
                  kind(2) == Kind::text && kind(4) == Kind::integer,
-             "a storage is not described as PyTorch does it; it is damaged");
+             "the description of a storage is invalid; it is damaged");
   StorageInfo info;
   info.key = pickle[storage.items[2]].text;
-  file.check(info.key.size() <= longest_key, "the key of a storage has ", info.key.size(), " bytes, at most ",
-             longest_key, " are read; it is damaged");
+  file.check(info.key.size() <= longest_key, "the key of a storage has ", info.key.size(), " bytes, but at most ",
+             longest_key, " are supported; it is damaged");
   const auto& name = pickle[storage.items[1]].text;
   const auto type = std::ranges::find(storage_types, name, &StorageType::name);
-  file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name, ", which cannot be read");
+  file.check(type != std::end(storage_types), "storage \"", info.key, "\" is of type ", name,
+             ", which is not supported");
   info.type = &*type;
   info.elements = pickle[storage.items[4]].integer;
   file.check(info.elements >= 0 && static_cast<std::uint64_t>(info.elements) <= file.size() / info.type->size,
              "storage \"", info.key, "\" announces ", info.elements, " elements, more than the file can hold; ",
              "it is truncated or damaged");
   if (kind(5) == Kind::none) return info;
-  // A view of the storage: its own key, where it begins, and its size.
+  // A view of the storage: its key, its first element and its size.
   const auto& view = pickle[storage.items[5]];
   file.check(view.items.size() == 3 && pickle[view.items[1]].integer >= 0, "storage \"", info.key,
-             "\" has a view that is not described as PyTorch does it; it is damaged");
+             "\" has a view with an invalid description; it is damaged");
   info.first = pickle[view.items[1]].integer;
   return info;
 }

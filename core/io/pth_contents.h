@@ -1,4 +1,4 @@
-// What a .pth file holds: the values of its pickle, and the bytes of its storages. Only read_pth() uses this file.
+// The contents of a .pth file: the values of its pickle, and the bytes of its storages. Only read_pth() uses this file.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -16,34 +16,34 @@ namespace tandem {
 
 struct StorageType {
   std::string_view name;        // PyTorch's name: "torch.FloatStorage"
-  std::string_view dtype_name;  // and that of its dtype: "float32"
+  std::string_view dtype_name;  // PyTorch's name of its dtype: "float32"
   std::size_t size;             // of an element in the file, in bytes
-  std::optional<DType> dtype;   // the dtype of the array that it is read into; nullopt: it cannot be read
+  std::optional<DType> dtype;   // the dtype of the array; nullopt: it can't be read
 };
 
-// The type of the storages with numbers of PyTorch's dtype "float32". Null: Tandem does not have such numbers.
+// Returns the storage type for PyTorch's dtype ("float32"), or null if Tandem does not support it.
 const StorageType* find_storage_type(std::string_view dtype_name);
 
-// What the pickle says about a storage. It is never more than the file can hold.
+// The pickle's description of a storage. Its size never exceeds the file.
 struct StorageInfo {
   std::string key;
   const StorageType* type = nullptr;
   std::int64_t elements = 0;
-  std::int64_t first = 0;  // where the view of it begins that the tensor has, in files of PyTorch before 0.4
+  std::int64_t first = 0;  // the offset of the tensor's view of it, in files of PyTorch before 0.4
 
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(elements) * type->size; }  // its size in the file
 };
 
 StorageInfo parse_storage(const InputFile& file, const Pickle& pickle, const PickleValue& storage);
 
-// The contents of either form of file. The two forms differ in where the storages are.
+// The contents of a file in either format. The formats store the storages at different positions.
 class PthContents {
  public:
   virtual ~PthContents() = default;
   virtual const Pickle& pickle() const = 0;
-  // Error when the file does not hold exactly info.bytes() for the storage.
+  // Throws an Error unless the file contains exactly info.bytes() for the storage.
   virtual void check(const StorageInfo& info) const = 0;
-  // Reads the storage; check() must have been called before.
+  // Reads the storage. REQUIRES: check() has been called.
   virtual void read(const StorageInfo& info, void* destination) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// .pth among the formats of load_arrays() and save_arrays().
+// Adds .pth to the formats of load_arrays() and save_arrays().
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/arrays_format.h>
 #include <tandem/core/io/pth.h>

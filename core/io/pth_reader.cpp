@@ -19,16 +19,16 @@ using Id = PickleValue::Id;
 using Kind = PickleValue::Kind;
 
 static_assert(std::endian::native == std::endian::little,
-              "the file's numbers are little-endian and are read as they are");
+              "the file's numbers are little-endian and are read without conversion");
 
 constexpr std::string_view whole_file = ".";
 constexpr int deepest = 32;
-// The names under which training programs save the state dict of the model.
+// The names under which training programs store the model's state dict.
 constexpr std::string_view usual_keys[] = {"model", "state_dict", "model_state_dict", "MODEL_STATE"};
-constexpr std::size_t most_named = 40;      // entries that an Error lists
+constexpr std::size_t most_named = 40;      // entries listed in an Error
 constexpr std::size_t longest_name = 1000;  // bytes of the name of one level
-constexpr std::size_t few_steps = 1024;     // of tensors that share their numbers, in small files
-// Limits how often all tensors together may show each byte of the file, as views that share storages.
+constexpr std::size_t few_steps = 1024;     // for tensors that share their numbers, in small files
+// Limits how often all tensors together may use each byte of the file, as views that share storages.
 constexpr std::int64_t most_views = 64;
 
 template <class From>
@@ -40,7 +40,7 @@ void widen(const std::string& bytes, Array& array) {
   }
 }
 
-// Negates the elements of a storage, as they are in the file.
+// Negates the elements of a storage in the format of the file.
 void negate(char* bytes, const StorageInfo& info) {
   const std::size_t size = info.type->size;
   for (char* end = bytes + info.bytes(); bytes != end; bytes += size) {
@@ -55,14 +55,14 @@ void negate(char* bytes, const StorageInfo& info) {
   }
 }
 
-// What to save in Python in the place of a tensor of a dtype that Tandem does not have.
+// Returns the Python expression to save instead of a tensor of a dtype that Tandem does not support.
 const char* substitute_for(std::string_view dtype) {
   if (dtype.starts_with("complex")) return "torch.view_as_real(tensor)";
   if (dtype.starts_with("q")) return "tensor.dequantize()";
   return dtype.starts_with("u") ? "tensor.to(torch.int64)" : "tensor.to(torch.float32)";
 }
 
-// Collects the tensors below one value of the pickle, as arrays.
+// Collects the tensors in one value of the pickle as arrays.
 class StateReader {
  public:
   StateReader(const InputFile& file, const PthContents& contents)
@@ -81,7 +81,7 @@ class StateReader {
   std::set<std::string> names_;
   struct LoadedStorage {
     StorageInfo info;
-    std::shared_ptr<Storage> plain, negated;  // null: not needed yet
+    std::shared_ptr<Storage> plain, negated;  // null until needed
   };
   std::map<std::string, LoadedStorage> storages_;
   std::size_t steps_ = 0;
@@ -99,19 +99,19 @@ class StateReader {
   Dims numbers(Id id, const std::string& name) const;
 };
 
-// A key of a dict, as a part of a name.
+// Returns a key of a dict as part of a name.
 std::string StateReader::text_of(Id key) const {
   const auto& value = pickle_[key];
   file_.check(value.kind == Kind::text || value.kind == Kind::integer, "a dict has a key that is neither text nor a ",
-              "number; it is no state dict");
+              "number; it is not a state dict");
   if (value.kind == Kind::integer) return std::to_string(value.integer);
-  file_.check(value.text.size() <= longest_name, "a name in it has ", value.text.size(), " bytes, at most ",
-              longest_name, " are read");
+  file_.check(value.text.size() <= longest_name, "a name in it has ", value.text.size(), " bytes, but at most ",
+              longest_name, " are supported");
   file_.check(is_utf8(value.text), "a name in it is not valid UTF-8; it is damaged");
   return value.text;
 }
 
-// Whether there are tensors in a dict, list or tuple. `known` are the answers so far.
+// Returns whether a dict, list or tuple contains tensors. `known` caches earlier answers.
 bool StateReader::holds_tensors(Id id, std::map<Id, bool>& known, int depth) const {
   const auto& value = pickle_[id];
   if (value.kind == Kind::tensor || value.kind == Kind::unreadable_tensor) return true;
@@ -123,7 +123,7 @@ bool StateReader::holds_tensors(Id id, std::map<Id, bool>& known, int depth) con
   return answer->second;
 }
 
-// The value at a dotted path of keys.
+// Returns the value at a dotted path of keys.
 Id StateReader::find_entry(Id dict, const std::string& key) const {
   const auto& items = pickle_[dict].items;
   std::string names;
@@ -136,7 +136,7 @@ Id StateReader::find_entry(Id dict, const std::string& key) const {
     if (i == most_named) names += ", ...";
   }
   if (below) return find_entry(below->first, below->second);
-  file_.check(false, "has no \"", key, "\", but ", names.empty() ? "nothing" : names);
+  file_.check(false, "has no \"", key, "\"; it has ", names.empty() ? "no entries" : names);
   return 0;
 }
 
@@ -149,7 +149,7 @@ Id StateReader::find(const std::string& key) const {
   for (std::size_t i = 0; i < root.items.size(); i += 2) {
     if (pickle_[root.items[i + 1]].kind != Kind::dict || !holds_tensors(root.items[i + 1], known)) continue;
     const std::string name = text_of(root.items[i]);
-    if (name.ends_with("_extra_state")) continue;  // what a module saves besides its tensors
+    if (name.ends_with("_extra_state")) continue;  // the data that a module saves besides its tensors
     const bool is_usual = std::ranges::find(usual_keys, name) != std::end(usual_keys);
     (is_usual ? usual : others).emplace_back(name, root.items[i + 1]);
   }
@@ -159,19 +159,20 @@ Id StateReader::find(const std::string& key) const {
   std::string names;
   for (std::size_t i = 0; i < std::min(candidates.size(), most_named); ++i)
     names += (i == 0 ? "\"" : ", \"") + candidates[i].first + '"';
-  file_.check(false, "is a checkpoint of which no entry is clearly the model's. These hold tensors: ", names,
+  file_.check(false, "is a checkpoint in which no entry is clearly the model's. These hold tensors: ", names,
               ". Choose one with the option --weights-key of a program, or load_arrays(path, KEY)");
   return 0;
 }
 
 void StateReader::walk(Id id, const std::string& name, int depth) {
-  file_.check(depth <= deepest, "is nested deeper than ", deepest, " levels: it is no state dict");
+  file_.check(depth <= deepest, "is nested deeper than ", deepest, " levels: it is not a state dict");
   const auto& value = pickle_[id];
-  // When nothing is repeated, each value takes at least a byte of the pickle, and its name is in the pickle too. A
-  // tensor takes 60 bytes. What is kept of it counts, so that memory is at most about 16 times the pickle.
+  // If no value is repeated, each takes at least a byte of the pickle, and the pickle contains its name too. A tensor
+  // takes 60 bytes. The limit counts the data that is kept for a tensor, so memory is at most about 16 times the
+  // pickle.
   steps_ += 1 + name.size() / 64;
   if (value.kind == Kind::tensor) steps_ += (sizeof(NamedArray) + name.size()) / 8;
-  file_.check(steps_ <= pickle_.bytes + few_steps, "holds the same values again and again: it is malicious");
+  file_.check(steps_ <= pickle_.bytes + few_steps, "contains the same values again and again: it is malicious");
   const auto below = [&](const std::string& part) { return name.empty() && depth == 0 ? part : name + "." + part; };
   if (value.kind == Kind::tensor) {
     file_.check(names_.insert(name).second, "two tensors are named \"", name, "\"");
@@ -188,8 +189,8 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
 
 Dims StateReader::numbers(Id id, const std::string& name) const {
   const auto& items = pickle_[id].items;
-  file_.check(items.size() <= Dims::max_ndim, "tensor \"", name, "\" has ", items.size(), " dimensions, at most ",
-              Dims::max_ndim, " can be read");
+  file_.check(items.size() <= Dims::max_ndim, "tensor \"", name, "\" has ", items.size(), " dimensions, but at most ",
+              Dims::max_ndim, " are supported");
   Dims dims;
   for (const Id item : items) {
     file_.check(pickle_[item].kind == Kind::integer && pickle_[item].integer >= 0, "tensor \"", name,
@@ -199,7 +200,7 @@ Dims StateReader::numbers(Id id, const std::string& name) const {
   return dims;
 }
 
-// The tensor's storage, with the dtype that the tensor gives to an untyped one.
+// Returns the tensor's storage. If it is untyped, it gets the tensor's dtype.
 StorageInfo StateReader::storage_info(const PickleValue& tensor, const std::string& name) const {
   auto info = parse_storage(file_, pickle_, pickle_[tensor.items[0]]);
   std::string_view dtype = info.type->dtype_name;
@@ -208,27 +209,27 @@ StorageInfo StateReader::storage_info(const PickleValue& tensor, const std::stri
     const auto* type = find_storage_type(dtype);
     const auto size = static_cast<std::int64_t>(type ? type->size : 1);
     file_.check(info.type->size == 1 && info.elements % size == 0, "tensor \"", name, "\" is of dtype ", dtype,
-                " in a storage of another one; it is damaged");
+                " in a storage of another dtype; it is damaged");
     info.elements /= size;
     info.type = type;
   }
   file_.check(info.type && info.type->dtype, "tensor \"", name, "\" has dtype ", dtype,
-              ", which cannot be read: in Python, save ", substitute_for(dtype), " instead");
+              ", which is not supported: in Python, save ", substitute_for(dtype), " instead");
   return info;
 }
 
-// Whether the numbers of a tensor are those of its storage, negated.
+// Returns whether the numbers of a tensor are the negated numbers of its storage.
 bool StateReader::is_negated(Id metadata, const std::string& name) const {
   bool result = false;
   const auto& items = pickle_[metadata].items;
   file_.check(pickle_[metadata].kind == Kind::dict || pickle_[metadata].kind == Kind::none, "tensor \"", name,
-              "\" has metadata that are not a dict; it is damaged");
+              "\" has metadata that is not a dict; it is damaged");
   for (std::size_t i = 0; i < items.size(); i += 2) {
     const std::string key = text_of(items[i]);
     const bool is_set = pickle_[items[i + 1]].integer != 0;
-    // The numbers are real, so they are their own conjugates.
+    // The numbers are real, so each is its own conjugate.
     file_.check(!is_set || key == "neg" || key == "conj", "tensor \"", name, "\" has the metadata \"", key,
-                "\", which cannot be read: in Python, save a clone() of the tensor");
+                "\", which is not supported: in Python, save a clone() of the tensor");
     if (key == "neg") result = is_set;
   }
   return result;
@@ -255,7 +256,7 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
   const auto limit =
       static_cast<std::int64_t>(std::min<std::uint64_t>(file_.size(), INT64_MAX / most_views)) * most_views;
   file_.check(!__builtin_add_overflow(elements_, numel, &elements_) && elements_ <= limit, "tensor \"", name,
-              "\" of shape ", shape, ": all together have more elements than a file of ", file_.size(),
+              "\" of shape ", shape, ": all tensors together have more elements than a file of ", file_.size(),
               " bytes can need; it is malicious");
   if (numel == 0) return Array::empty(shape, *info.type->dtype);
   return {storage(info, is_negated(value.items[5], name)), shape, strides, offset, *info.type->dtype};
@@ -278,7 +279,7 @@ std::shared_ptr<Storage> StateReader::storage(const StorageInfo& info, bool is_n
   if (is_negated) negate(bytes, info);
   if (is_widened) info.type->size == 1 ? widen<std::int8_t>(narrow, array) : widen<std::int16_t>(narrow, array);
   if (dtype == DType::boolean) {
-    // Any byte but 0 is true, as it is for PyTorch. Bytes that no view shows may be anything.
+    // Any byte except 0 is true, as in PyTorch. Bytes that no view uses may have any value.
     for (std::int64_t i = 0; i < array.numel(); ++i) bytes[i] = bytes[i] != 0;
   }
   storage = array.storage();

@@ -24,7 +24,7 @@ const char* storage_name(DType dtype) {
   detail::fail(".pth: invalid dtype ", static_cast<int>(dtype));
 }
 
-// Writes pickles of protocol 2, as torch.save does, but without a memo: a value that occurs twice is written twice.
+// Writes pickles of protocol 2, like torch.save, but without a memo: a value that occurs twice is written twice.
 class Pickler {
  public:
   Pickler() : bytes_("\x80\x02") { ordered_dict().put("("); }

@@ -24,19 +24,19 @@ namespace {
 using json = nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little,
-              "the file's numbers are little-endian and are read as they are");
+              "the file's numbers are little-endian and are read without conversion");
 
 constexpr std::uint64_t largest_header = 100'000'000;
 constexpr const char* metadata_key = "__metadata__";
 constexpr const char* checksums_key = "tandem.crc32";
-// Says that the file has checksums. Their own key may be damaged, and without this one the file would then look like
-// one that never had any. The checksum of the metadata covers this key, so no damage to one of the two goes unnoticed.
+// Says that the file has checksums. Without this key, damage to the other key would make the file look like one without
+// checksums. The checksum of the metadata covers this key, so damage to either key is detected.
 constexpr const char* kind_key = "tandem.checksums";
 constexpr const char* kind = "crc32";
-// While an array is read, its checksum is taken of pieces that are still in the processor's cache.
+// While an array is read, the checksum is computed piece by piece, while each piece is still in the processor's cache.
 constexpr std::uint64_t piece = 256 << 10;
 
-// The dtypes in the order of the reference implementation's enumeration, by which its writer sorts (descending).
+// The dtypes in the order of the reference implementation's enumeration. Its writer sorts by that order, descending.
 constexpr std::array<std::pair<DType, std::string_view>, 8> dtype_names = {{
     {DType::boolean, "BOOL"},
     {DType::u8, "U8"},
@@ -60,7 +60,7 @@ std::string hex_digits(std::uint32_t crc) {
   return text;
 }
 
-// The checksum of all metadata except the checksums themselves.
+// Returns the checksum of all metadata except the checksums themselves.
 std::string checksum_of(const std::map<std::string, std::string>& metadata) {
   std::uint32_t crc = 0;
   for (const auto& [key, value] : metadata) {
@@ -78,9 +78,9 @@ struct Entry {
   std::uint64_t end;
 };
 
-// Finds what the parser accepts as legal JSON but a header must not have: a key that appears twice, which could hide
-// one tensor behind another, and deeper nesting than descriptions of tensors need. json::parse() with a callback would
-// find both too, but its time is quadratic in the number of tensors.
+// Detects legal JSON that is not allowed in a header: a key that appears twice, which could hide one tensor behind
+// another, and deeper nesting than descriptions of tensors need. json::parse() with a callback would detect both too,
+// but its time is quadratic in the number of tensors.
 struct HeaderCheck : nlohmann::json_sax<json> {
   std::optional<std::string> duplicate;
   bool is_deep = false;
@@ -110,7 +110,7 @@ struct HeaderCheck : nlohmann::json_sax<json> {
   bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
 
  private:
-  std::vector<std::set<std::string>> keys;  // of each object, or none of an array, from the outermost in
+  std::vector<std::set<std::string>> keys;  // of each object from the outermost inwards; empty for arrays
 };
 
 class Reader : InputFile {
@@ -138,7 +138,7 @@ class Reader : InputFile {
   }
 
  private:
-  // Returns the CRC-32 of the bytes, or 0 where none is wanted.
+  // Returns the CRC-32 of the bytes, or 0 if the caller does not want it.
   std::uint32_t read_array(const Entry& entry, std::uint64_t data_begin, Array& array, bool wants_crc) const {
     std::uint32_t crc = 0;
     auto* const bytes = static_cast<char*>(array.raw());
@@ -151,13 +151,13 @@ class Reader : InputFile {
     return crc;
   }
 
-  // The checksums in the file, by the name of the array; nullopt when it has none. Moves them out of `metadata`, and
-  // checks the rest of it.
+  // Returns the checksums in the file, by the name of the array, or nullopt if the file has none. Removes them from
+  // `metadata`, and checks the remaining metadata.
   std::optional<std::map<std::string, std::string>> take_checksums(std::map<std::string, std::string>& metadata) const {
     const auto found = metadata.find(checksums_key);
     if (found == metadata.end()) {
       check(!metadata.contains(kind_key), "its metadata \"", kind_key, "\" say that it has checksums, but \"",
-            checksums_key, "\" is not there", advice);
+            checksums_key, "\" is missing", advice);
       return std::nullopt;
     }
     std::map<std::string, std::string> checksums;
@@ -178,32 +178,32 @@ class Reader : InputFile {
   void check_names(const std::vector<Entry>& entries, const std::map<std::string, std::string>& checksums) const {
     for (const auto& entry : entries)
       check(checksums.contains(entry.name), "tensor \"", entry.name, "\" has no checksum, but others have", advice);
-    // Names are unique, so equal numbers mean equal names.
+    // Names are unique, so equal sizes imply equal names.
     check(entries.size() == checksums.size(), "it has checksums of ", checksums.size(), " tensors, but ",
           entries.size(), " tensors", advice);
   }
 
   void check_sum(const std::string& what, const std::string& found, const std::string& expected) const {
-    check(found == expected, what, " should have the CRC-32 ", expected, ", has ", found, advice);
+    check(found == expected, what, " should have the CRC-32 ", expected, ", but has ", found, advice);
   }
 
   static constexpr const char* advice =
-      ": the file is damaged, or a program has changed it and kept the metadata \"tandem...\" of the older one";
+      ": the file is damaged, or a program has changed it and kept the metadata \"tandem...\" of the old file";
 
   std::string read_header() {
     const std::uint64_t size = InputFile::size();
-    check(size >= 8, "holds ", size,
-          " bytes, too few for the 8 of the header's length; it is truncated or another format");
+    check(size >= 8, "has ", size,
+          " bytes, but the length of the header alone takes 8; it is truncated or another format");
     std::uint64_t length = 0;
     read(&length, 8, 0);
-    check(length <= largest_header, "announces a header of ", length, " bytes, at most ", largest_header,
+    check(length <= largest_header, "announces a header of ", length, " bytes, but at most ", largest_header,
           " are allowed; it is damaged or another format");
     check(length <= size - 8, "announces a header of ", length, " bytes, but only ", size - 8,
           " bytes follow; it is truncated or another format");
     const std::string header = read(length, 8);
     check(!header.empty() && header.front() == '{', "the header must begin with '{'; it is damaged or another format");
-    // The JSON parser would take a NUL byte for the end, and ignore what follows.
-    check(header.find('\0') == std::string::npos, "the header is not JSON: it holds a NUL byte");
+    // The JSON parser would treat a NUL byte as the end, and ignore the rest.
+    check(header.find('\0') == std::string::npos, "the header is not JSON: it contains a NUL byte");
     return header;
   }
 
@@ -225,7 +225,7 @@ class Reader : InputFile {
     const json root = parse_json(header, "the header");
     std::vector<Entry> entries;
     for (const auto& [name, value] : root.items()) {
-      if (name == metadata_key && value.is_null()) continue;  // the reference reader takes it for none
+      if (name == metadata_key && value.is_null()) continue;  // the reference reader also accepts null
       check(value.is_object(), "\"", name, "\" must be a JSON object, found ", value.type_name());
       if (name != metadata_key) {
         entries.push_back(parse_entry(name, value));
@@ -258,18 +258,18 @@ class Reader : InputFile {
     const auto known =
         std::find_if(dtype_names.begin(), dtype_names.end(), [&](auto& row) { return row.second == text; });
     check(known != dtype_names.end(), "tensor \"", name, "\" has dtype \"", text,
-          "\"; readable are BOOL, U8, I32, I64, F16, BF16, F32 and F64: convert it in the program that wrote "
+          "\"; supported dtypes are BOOL, U8, I32, I64, F16, BF16, F32 and F64: convert it in the program that wrote "
           "the file");
     entry.dtype = known->first;
 
     const json& shape = field(name, value, "shape");
     check(shape.is_array(), "tensor \"", name, "\": shape must be a list, found ", shape.type_name());
-    check(shape.size() <= Dims::max_ndim, "tensor \"", name, "\" has ", shape.size(), " dimensions, at most ",
-          Dims::max_ndim, " can be read");
+    check(shape.size() <= Dims::max_ndim, "tensor \"", name, "\" has ", shape.size(), " dimensions, but at most ",
+          Dims::max_ndim, " are supported");
     std::uint64_t bytes = size_of(entry.dtype);
     for (const auto& size : shape) {
-      check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name, "\": shape holds ",
-            size.dump(), ", expected whole numbers from 0");
+      check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name,
+            "\": shape contains ", size.dump(), ", expected whole numbers from 0");
       const auto n = size.get<std::uint64_t>();
       check(!__builtin_mul_overflow(bytes, n, &bytes), "tensor \"", name, "\": the size of shape ", shape.dump(),
             " does not fit in 64 bits");
@@ -288,7 +288,7 @@ class Reader : InputFile {
     return entry;
   }
 
-  // The tensors must fill the bytes after the header exactly.
+  // Throws an Error unless the tensors fill the bytes after the header exactly.
   void check_layout(const std::vector<Entry>& entries, std::uint64_t header_end) const {
     std::uint64_t expected = 0;
     for (const auto& entry : entries) {
@@ -387,11 +387,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
                        std::span<const ExpectedArray> expected,
                        const std::function<Array(const ExpectedArray&)>& take) {
   const std::string where = path.string();
-  std::map<std::string_view, const Array*> known;  // null: expected
+  std::map<std::string_view, const Array*> known;  // null for expected arrays
   std::vector<ExpectedArray> sorted;
   const auto add = [&](ExpectedArray entry, std::string_view name, const Array* array) {
     TANDEM_CHECK(name != metadata_key, "safetensors file ", where, ": \"", metadata_key,
-                 "\" cannot be the name of an array, the format reserves it");
+                 "\" cannot be the name of an array; the format reserves it");
     TANDEM_CHECK(known.emplace(name, array).second, "safetensors file ", where, ": two arrays are named \"", name,
                  "\"; names must be unique");
     sorted.push_back(std::move(entry));
@@ -412,7 +412,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   }
   const std::string header = make_header(sorted, metadata, where);
   TANDEM_CHECK(header.size() <= largest_header, "safetensors file ", where, ": the header would take ", header.size(),
-               " bytes, at most ", largest_header, " are allowed; use fewer or shorter names and metadata");
+               " bytes, but at most ", largest_header, " are allowed; use fewer or shorter names and metadata");
 
   AtomicFile file(path);
   const std::uint64_t length = header.size();
@@ -422,7 +422,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     const Array* const array = known.at(entry.name);
     const Array taken = array ? *array : take(entry);
     TANDEM_CHECK(taken.dtype() == entry.dtype && taken.shape() == entry.shape, "safetensors file ", where, ": array \"",
-                 entry.name, "\" is ", taken.shape(), ' ', taken.dtype(), ", announced as ", entry.shape, ' ',
+                 entry.name, "\" is ", taken.shape(), ' ', taken.dtype(), ", described as ", entry.shape, ' ',
                  entry.dtype);
     const Array rows = row_major(taken);
     file.write(rows.raw(), rows.bytes());

@@ -21,47 +21,47 @@ struct Safetensors {
   bool has_checksums = false;
 };
 
-// Checksums are ours, not the format's. Other readers see two more strings under "__metadata__". "tandem.checksums" is
-// "crc32": a file with it and without the other one is damaged. "tandem.crc32" is a JSON object that holds a CRC-32, as
-// 8 hexadecimal digits, for the bytes of each array under its name, and one for the other metadata under
-// "__metadata__": over each key, a NUL, its value and a NUL, in the order of the keys. Files of older versions have
-// "tandem.crc32" alone, or neither.
+// Checksums are an extension of ours. Other readers see two more strings under "__metadata__". "tandem.checksums" is
+// "crc32": if a file has it but not the other string, the file is damaged. "tandem.crc32" is a JSON object with CRC-32s
+// as 8 hexadecimal digits: one for the bytes of each array, under its name, and one for the other metadata, under
+// "__metadata__". The latter covers each key, a NUL, its value and a NUL, in the order of the keys. Files of older
+// versions have only "tandem.crc32", or neither.
 enum class Checksums { none, crc32 };
 
-// Reads the whole file into new row-major arrays in host memory. Before memory for any tensor is allocated, everything
-// is checked: the size of the header, its JSON, duplicate keys, dtypes, shapes against sizes, holes, overlaps, missing
-// and trailing bytes. Where the file has checksums, those of the arrays that are read must be right. Errors name the
-// file, the tensor, what was found and what was expected. The dtypes are those of DType.
+// Reads the whole file into new row-major arrays in host memory. Before it allocates memory for tensors, it checks
+// everything: the size of the header, its JSON, duplicate keys, dtypes, shapes against sizes, holes, overlaps, missing
+// and trailing bytes. If the file has checksums, it also checks those of the arrays that it reads. Errors name the
+// file, the tensor, what was found and what was expected. The supported dtypes are those of DType.
 //
-// With `wanted`, it is asked once for every name, and only the arrays that it wants are returned. The others are left
-// unread, or read and checked one at a time.
+// If `wanted` is given, it is called once for every name, and only the arrays for which it returns true are returned.
+// The other arrays are not read (`left`), or read and checked one at a time (`checked`).
 enum class Unwanted { left, checked };
 Safetensors read_safetensors(const std::filesystem::path& path,
                              const std::function<bool(const std::string& name)>& wanted = {},
                              Unwanted unwanted = Unwanted::left);
 
-// An array of which all but the numbers is known.
+// An array whose numbers are not known yet.
 struct ExpectedArray {
   std::string name;
   DType dtype;
   Shape shape;
-  std::uint32_t crc = 0;  // checksum_of() it, for a file with checksums
+  std::uint32_t crc = 0;  // its checksum_of(), for a file with checksums
 };
 
-// The CRC-32 of an array's bytes, row-major.
+// Returns the CRC-32 of an array's bytes in row-major order.
 std::uint32_t checksum_of(const Array& array);
 
-// Puts `arrays` into the order of their bytes in a file.
+// Sorts `arrays` in the order of their bytes in a file.
 void sort_as_in_safetensors(std::vector<ExpectedArray>& arrays);
 
-// Writes with AtomicFile: a crash leaves either the file that was there before or the new one. The bytes are those that
-// the reference writer gives: the widest dtype first, then by name, with the header padded to a multiple of 8. Arrays
-// of any strides and on any device are written row-major. Names must be unique, valid UTF-8 and not "__metadata__".
-// Checksums stand in the file before the arrays. So they cost a second pass: arrays that are not row-major, or on
-// another device, are copied twice.
+// Writes with AtomicFile: after a crash, the file is either the old one or the new one. The bytes are the same as those
+// of the reference writer: the widest dtype first, then by name, with the header padded to a multiple of 8. Arrays with
+// any strides and on any device are written row-major. Names must be unique, valid UTF-8 and not "__metadata__".
+// Checksums precede the arrays in the file, so they cost a second pass: arrays that are not row-major, or on another
+// device, are copied twice.
 //
-// `expected` are more arrays than fit into memory at once. When it is the turn of one, `take` is asked for it. It may
-// give an array on any device and of any strides.
+// `expected` describes arrays that do not fit into memory together. When the writer reaches one of them, it calls
+// `take`, which may return an array on any device and with any strides.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                        const std::map<std::string, std::string>& metadata = {}, Checksums checksums = Checksums::none,
                        std::span<const ExpectedArray> expected = {},

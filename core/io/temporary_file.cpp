@@ -30,7 +30,7 @@ bool is_temporary(std::string_view name) {
          name.substr(prefix.size(), digits).find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// Whether this process looks into the folder for the first time.
+// Returns whether this process checks the folder for the first time.
 bool is_first_look(const fs::path& folder) {
   static std::mutex mutex;
   static std::set<fs::path> seen;
@@ -44,7 +44,7 @@ bool is_first_look(const fs::path& folder) {
 fs::path temporary_path(const fs::path& folder) {
   std::uint64_t random = 0;
   TANDEM_CHECK(::getrandom(&random, sizeof random, 0) == sizeof random,
-               "the system gives no random bits for the name of a temporary file: ", reason_for(errno));
+               "the system returned no random bits for the name of a temporary file: ", reason_for(errno));
   char text[digits + 1];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random));
   return folder / (std::string(prefix) + text + std::string(suffix));

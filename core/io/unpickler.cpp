@@ -31,10 +31,10 @@ enum class Role {
 
 struct KnownGlobal {
   std::string_view name;
-  Role role;  // what a call of it makes: `argument` is its first argument; with `name`, it cannot be called
+  Role role;  // the result of calling it: `argument` is its first argument; a `name` can't be called
 };
 
-// What torch.load(weights_only=True) allows, as far as it can occur beside a state dict, and argparse.Namespace.
+// The globals that torch.load(weights_only=True) allows and that can occur in a checkpoint, and argparse.Namespace.
 constexpr KnownGlobal known_globals[] = {
     {"collections.OrderedDict", Role::dict},
     {"collections.Counter", Role::dict},
@@ -59,7 +59,7 @@ constexpr KnownGlobal known_globals[] = {
     {"torch.nn.parameter.Parameter", Role::argument},
 };
 
-// Whether `name` is PyTorch's name of a dtype: "bool", "float8_e4m3fn", "quint4x2".
+// Returns whether `name` is PyTorch's name of a dtype: "bool", "float8_e4m3fn", "quint4x2".
 bool is_dtype(std::string_view name) {
   if (name == "bool") return true;
   constexpr std::string_view kinds[] = {"float", "bfloat", "int", "uint", "complex", "bits", "qint", "quint"};
@@ -79,9 +79,9 @@ std::optional<Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-constexpr std::size_t longest_name = 1000;  // of a module or what is in it, in bytes
+constexpr std::size_t longest_name = 1000;  // of a module or of its member, in bytes
 
-// Text from the file, in a form that is fit for a message.
+// Returns text from the file in a form that is safe to print in a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 100;
   std::string result;
@@ -89,7 +89,7 @@ std::string shown(std::string_view text) {
   return text.size() > longest ? result + "..." : result;
 }
 
-// The machine for which pickle's opcodes are written: it has a stack with marks, and a memo.
+// The machine that executes pickle's opcodes. It has a stack with marks, and a memo.
 class Unpickler {
  public:
   Unpickler(std::string_view bytes, std::size_t most_values, const std::string& label)
@@ -114,7 +114,7 @@ class Unpickler {
 
  private:
   std::string_view bytes_;
-  // Bounds everything that is kept for a single byte of the pickle: values, the stack, its marks and the memo.
+  // Limits everything that is stored for a single byte of the pickle: values, the stack, its marks and the memo.
   const std::size_t most_values_;
   const std::string& label_;
   std::size_t at_ = 0;
@@ -122,7 +122,7 @@ class Unpickler {
   std::vector<Id> stack_;
   std::vector<std::size_t> marks_;  // the size of the stack at each mark
   std::unordered_map<std::uint32_t, Id> memo_;
-  std::size_t copied_ = 0;  // items that were copied from one value into another
+  std::size_t copied_ = 0;  // items copied from one value to another
   Id none_, empty_tuple_;
   std::array<Id, 2> booleans_;
 
@@ -171,10 +171,10 @@ class Unpickler {
     pickle_.values.back().text = text;
   }
 
-  // Nothing below the last mark may be taken from the stack before the mark itself is.
+  // Values below the last mark may be popped only after the mark itself.
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   Id top() const {
-    check(stack_.size() > floor(), "its pickle takes more than it has given: it is damaged");
+    check(stack_.size() > floor(), "its pickle pops more than it has pushed: it is damaged");
     return stack_.back();
   }
   Id pop() {
@@ -184,11 +184,11 @@ class Unpickler {
   }
   Id pop(Kind kind, const char* what) {
     const Id id = pop();
-    check(pickle_.values[id].kind == kind, "its pickle has something else in the place of ", what, ": it is damaged");
+    check(pickle_.values[id].kind == kind, "its pickle has another value instead of ", what, ": it is damaged");
     return id;
   }
   std::vector<Id> pop_to_mark() {
-    check(!marks_.empty(), "its pickle takes a mark that it has not set: it is damaged");
+    check(!marks_.empty(), "its pickle pops a mark that it has not set: it is damaged");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<Id> items(begin, stack_.end());
     stack_.erase(begin, stack_.end());
@@ -215,12 +215,12 @@ class Unpickler {
   }
   void recall(std::uint32_t key) {
     const auto found = memo_.find(key);
-    check(found != memo_.end(), "its pickle asks for value ", key, " of its memo, which is not there: it is damaged");
+    check(found != memo_.end(), "its pickle reads value ", key, " of its memo, which is not set: it is damaged");
     stack_.push_back(found->second);
   }
 
   void push_global(std::string_view module, std::string_view name) {
-    // A few bytes can ask for a name that the memo holds, again and again.
+    // A few bytes can request a name from the memo again and again.
     check(module.size() <= longest_name && name.size() <= longest_name, "its pickle has a name of more than ",
           longest_name, " bytes: it is damaged");
     // Python 2 has another name for the module "builtins".
@@ -241,10 +241,10 @@ class Unpickler {
     check(copied_ <= most_values_, "its pickle copies more than ", most_values_, " values: it is malicious");
   }
 
-  // Calls what stands below the arguments on the stack, and puts the result there.
+  // Calls the function below the arguments on the stack, and pushes the result.
   void call() {
     const Id arguments = pop(Kind::tuple, "a call's arguments");
-    call(pop(Kind::global, "the name of what is called"), arguments);
+    call(pop(Kind::global, "the name of a function"), arguments);
   }
   void call(Id function, Id arguments) {
     const std::string name = pickle_.values[function].text;
@@ -266,7 +266,7 @@ class Unpickler {
       case Role::set: result_if(given.empty() || has(0, Kind::list), [&] { return make(Kind::set); }); break;
       case Role::tensor:
       case Role::tensor_with_dtype: {
-        // After the strides come whether it has a gradient, its hooks, in one form its dtype, and perhaps its metadata.
+        // The strides are followed by requires_grad, the hooks, in one variant the dtype, and optionally the metadata.
         const bool has_dtype = role == Role::tensor_with_dtype;
         const auto optional = [&](std::size_t i) { return i < given.size() ? given[i] : none_; };
         result_if(has(0, Kind::storage) && has(1, Kind::integer) && has(2, Kind::tuple) && has(3, Kind::tuple) &&
@@ -278,27 +278,27 @@ class Unpickler {
         break;
       }
       case Role::typed_tensor:
-        // Its arguments are a function, the type, and the arguments of the function.
+        // The arguments are a function, the type, and the arguments of the function.
         fits = has(0, Kind::global) && has(2, Kind::tuple) && role_of(pickle_.values[given[0]].text) != role;
         if (fits) call(given[0], given[2]);
         break;
       case Role::sparse_tensor:
         result_if(has(0, Kind::text), [&] {
           return make_unreadable("is sparse (" + shown(pickle_.values[given[0]].text) +
-                                 "), which cannot be read: in Python, save its to_dense() instead");
+                                 "), which is not supported: in Python, save its to_dense() instead");
         });
         break;
       case Role::meta_tensor:
         result_if(true, [&] {
           return make_unreadable(
-              "is on the device meta, so the file does not hold its numbers: in Python, save it "
-              "from a model that has them");
+              "is on the device meta, so the file does not contain its numbers: in Python, save it "
+              "from a model whose tensors are on another device");
         });
         break;
       case Role::tensor_class:
         result_if(true, [&] {
           return make_unreadable(
-              "is in the format of PyTorch before 0.2, which cannot be read: save it again with a newer version");
+              "is in the format of PyTorch before 0.2, which is not supported: save it again with a newer version");
         });
         break;
       case Role::argument:
@@ -307,7 +307,7 @@ class Unpickler {
         break;
       case Role::opaque: result_if(true, [&] { return make(Kind::opaque); }); break;
     }
-    check(fits, "its pickle calls ", name, " with arguments that it does not take: it is damaged or malicious");
+    check(fits, "its pickle calls ", name, " with arguments that it does not accept: it is damaged or malicious");
   }
   Id make_unreadable(std::string reason) {
     const Id id = make(Kind::unreadable_tensor);
@@ -315,7 +315,8 @@ class Unpickler {
     return id;
   }
 
-  // Makes an OrderedDict: an empty one, one from another dict or, as Python 2 wrote it, one from a list of pairs.
+  // Creates an OrderedDict: an empty dict, a copy of another dict or, in files of Python 2, a dict from a list of
+  // pairs.
   Id make_dict(const std::vector<Id>& given) {
     std::vector<Id> items;
     if (!given.empty()) {
@@ -336,13 +337,13 @@ class Unpickler {
 
   void push_long(std::string_view bytes) {
     if (bytes.size() > 8) return push_text(Kind::opaque, bytes);
-    // The bytes are a two's complement number. The last byte has the sign.
+    // The bytes are a two's complement number. The last byte contains the sign.
     std::uint64_t value = !bytes.empty() && bytes.back() < 0 ? ~std::uint64_t{0} : 0;
     std::memcpy(&value, bytes.data(), bytes.size());
     push_integer(static_cast<std::int64_t>(value));
   }
   double take_real() {
-    auto bits = take<std::uint64_t>();  // the only number that is big-endian
+    auto bits = take<std::uint64_t>();  // the only big-endian number
     return std::bit_cast<double>(__builtin_bswap64(bits));
   }
 
@@ -357,7 +358,7 @@ bool Unpickler::step(std::uint8_t opcode) {
       check(version >= 2 && version <= 5, "its pickle is of protocol ", version, ", expected 2 to 5");
       break;
     }
-    case 0x95: take<std::uint64_t>(); break;  // FRAME: the size of what follows, which the opcodes tell, too
+    case 0x95: take<std::uint64_t>(); break;  // FRAME: the size of the following opcodes, which is not needed
     case '.': return true;
     case 'c': {
       const auto module = take_line();
@@ -423,8 +424,8 @@ bool Unpickler::step(std::uint8_t opcode) {
 
     case 'Q': push_persistent(); break;
     case 'R':
-    case 0x81: call(); break;  // REDUCE, NEWOBJ: the same for all that is known
-    case 'b':                  // BUILD: attributes, such as a state dict's _metadata. Nothing here has any.
+    case 0x81: call(); break;  // REDUCE, NEWOBJ: equivalent for all known globals
+    case 'b':                  // BUILD: attributes, such as a state dict's _metadata; they are ignored
       pop();
       top();
       break;

@@ -1,5 +1,5 @@
-// Unpickler: reads a pickle of PyTorch into plain values. Nothing is ever executed: of all that a pickle can ask for,
-// only a short list is known, and what those entries stand for is built here.
+// Unpickler: reads a PyTorch pickle into plain values. Nothing in a pickle is ever executed. Of all the functions and
+// types that a pickle can name, the reader knows only a short list, and it builds their results itself.
 // https://docs.python.org/3/library/pickletools.html describes the opcodes.
 #pragma once
 
@@ -26,12 +26,12 @@ struct PickleValue {
     list,
     dict,  // also an OrderedDict
     set,
-    global,   // a name from the list: a dtype, the type of a storage, a function
+    global,   // a name from the list: a dtype, a storage type or a function
     storage,  // its items are those of its persistent id
     tensor,   // its items are storage, offset, sizes, strides, dtype (none: the storage's), metadata (none or a dict)
     unreadable_tensor,  // its text says why: "is sparse (torch.sparse_coo): ..."
-    // Something that occurs in checkpoints but holds no tensors: a device, parsed options, bytes, an integer of more
-    // than 64 bits.
+    // A value that occurs in checkpoints but contains no tensors: a device, parsed options, bytes, or an integer of
+    // more than 64 bits.
     opaque,
   };
 
@@ -42,24 +42,24 @@ struct PickleValue {
   std::vector<Id> items;  // for a dict: key, value, key, value, ...
 };
 
-// Values refer to each other by their ids, in any way, also in circles: code that follows them must bound its depth and
-// its steps.
+// Values refer to each other by their ids, possibly in cycles. Code that follows the ids must limit its depth and its
+// number of steps.
 struct Pickle {
   std::deque<PickleValue> values;
   PickleValue::Id root = 0;
-  std::size_t bytes = 0;  // bytes of the pickle
+  std::size_t bytes = 0;  // the length of the pickle
 
   const PickleValue& operator[](PickleValue::Id id) const { return values[id]; }
 };
 
-// The pickle goes on after the bytes that were given.
+// Thrown if the pickle continues beyond the given bytes.
 struct PickleEndsEarly : Error {
   using Error::Error;
 };
 
-// Reads the pickle at the beginning of `bytes`. Errors begin with `label` and name what was refused. The time that this
-// takes is bounded by a multiple of the bytes. The memory is bounded by `most_values`, about 200 bytes each: a single
-// byte of a pickle can make a value.
+// Reads the pickle at the beginning of `bytes`. Errors begin with `label` and name what was refused. The time is
+// proportional to the number of bytes. The memory is bounded by `most_values`, at about 200 bytes each, because a
+// single byte of a pickle can create a value.
 Pickle unpickle(std::string_view bytes, std::size_t most_values, const std::string& label);
 
 }  // namespace tandem

@@ -20,9 +20,9 @@ constexpr std::uint32_t locator64_signature = 0x07064b50;
 constexpr std::size_t local_bytes = 30, central_bytes = 46, end_bytes = 22, end64_bytes = 56, locator64_bytes = 20;
 
 constexpr std::uint16_t zip64_field = 1;
-constexpr std::uint16_t padding_field = 0x4246;  // the id "FB", which PyTorch uses too
+constexpr std::uint16_t padding_field = 0x4246;  // the id "FB", which PyTorch also uses
 constexpr std::uint16_t encrypted_flag = 1, names_are_utf8_flag = 1 << 11;
-constexpr std::uint64_t in_zip64 = 0xffffffff;  // in a 32-bit field, it means that the number is in the zip64 field
+constexpr std::uint64_t in_zip64 = 0xffffffff;  // in a 32-bit field, it means that the zip64 field has the number
 constexpr std::uint64_t largest_directory = std::uint64_t{256} << 20;
 const char* const advice = "; it is truncated or damaged: download or copy it again";
 
@@ -44,8 +44,8 @@ std::string little_endian(Values... values) {
   return bytes;
 }
 
-// The content of the extra field `id` in a list of fields. nullopt when the field is not there, or when the list is
-// broken before it.
+// Returns the content of the extra field `id` in a list of fields. Returns nullopt if the list does not contain the
+// field, or is broken before it.
 std::optional<std::string_view> find_field(std::string_view extra, std::uint16_t id) {
   while (extra.size() >= 4) {
     const std::size_t size = u16(extra, 2);
@@ -65,8 +65,8 @@ struct ZipReader::Directory {
 ZipReader::ZipReader(const InputFile& file) : file_(file) { read_directory(find_directory()); }
 
 ZipReader::Directory ZipReader::find_directory() const {
-  file_.check(file_.size() >= end_bytes, "holds ", file_.size(), " bytes, too few for a zip archive", advice);
-  // The end record is the last one in the file. Only a comment of up to 64 KiB may come after it.
+  file_.check(file_.size() >= end_bytes, "has ", file_.size(), " bytes, too few for a zip archive", advice);
+  // The end record is the last record in the file. Only a comment of up to 64 KiB may follow it.
   const std::uint64_t tail = std::min<std::uint64_t>(file_.size(), end_bytes + 0xffff);
   const std::uint64_t tail_begin = file_.size() - tail;
   const std::string bytes = file_.read(tail, tail_begin);
@@ -83,16 +83,16 @@ ZipReader::Directory ZipReader::find_directory() const {
     const std::uint64_t record = u64(bytes, at - locator64_bytes + 8);
     end -= locator64_bytes;
     file_.check(end >= end64_bytes && record <= end - end64_bytes, "the zip64 end record at byte ", record,
-                " lies outside of the file", advice);
+                " lies outside the file", advice);
     const std::string end64 = file_.read(end64_bytes, record);
     file_.check(u32(end64, 0) == end64_signature, "there is no zip64 end record at byte ", record, advice);
     found = {u64(end64, 48), u64(end64, 40), u64(end64, 32)};
     is_whole = u32(end64, 16) == 0 && u32(end64, 20) == 0 && u64(end64, 24) == found.entries;
     end = record;
   }
-  file_.check(is_whole, "is one part of a zip archive of several files, which cannot be read");
+  file_.check(is_whole, "is one part of a multi-file zip archive, which is not supported");
   file_.check(found.begin <= end && found.size <= end - found.begin, "the zip directory (", found.size,
-              " bytes at byte ", found.begin, ") lies outside of the file", advice);
+              " bytes at byte ", found.begin, ") lies outside the file", advice);
   file_.check(found.size <= largest_directory && found.entries <= found.size / central_bytes,
               "the zip directory announces ", found.entries, " entries in ", found.size, " bytes", advice);
   return found;
@@ -121,18 +121,18 @@ void ZipReader::read_directory(const Directory& directory) {
     std::uint64_t compressed = u32(rest, 20), header = u32(rest, 42);
     entry.size = u32(rest, 24);
     auto wide = find_field(rest.substr(central_bytes + name_size, extra_size), zip64_field);
-    // The zip64 field holds, in this order, only the numbers whose 32-bit fields say so.
+    // The zip64 field contains, in this order, only the numbers whose 32-bit fields refer to it.
     for (std::uint64_t* value : {&entry.size, &compressed, &header}) {
       if (*value != in_zip64 || !wide) continue;
       file_.check(wide->size() >= 8, "entry \"", name, "\": its zip64 field is too short", advice);
       *value = u64(*wide, 0);
       wide->remove_prefix(8);
     }
-    file_.check(compressed == entry.size || entry.method != 0, "entry \"", name, "\" is stored, but has two sizes, ",
-                compressed, " and ", entry.size, advice);
+    file_.check(compressed == entry.size || entry.method != 0, "entry \"", name,
+                "\" is uncompressed, but has two sizes, ", compressed, " and ", entry.size, advice);
     entry.begin = data_begin(entry, header, directory.begin);
     file_.check(compressed <= directory.begin - entry.begin, "entry \"", name, "\" announces ", compressed,
-                " bytes at byte ", entry.begin, ", but the file has only ", directory.begin - entry.begin, " there",
+                " bytes at byte ", entry.begin, ", but the file has only ", directory.begin - entry.begin, " left",
                 advice);
     ranges.push_back({header, entry.begin + compressed, name});
     entries_.push_back(std::move(entry));
@@ -149,17 +149,17 @@ void ZipReader::read_directory(const Directory& directory) {
   }
 }
 
-// Where the bytes of an entry begin: after the entry's own header, which repeats its name.
+// Returns the offset of an entry's bytes. They follow the entry's own header, which repeats its name.
 std::uint64_t ZipReader::data_begin(const Entry& entry, std::uint64_t header, std::uint64_t end) const {
   const std::string& name = entry.name;
   file_.check(header <= end && end - header >= local_bytes + name.size(), "entry \"", name, "\" begins at byte ",
-              header, ", outside of the file", advice);
+              header, ", outside the file", advice);
   const std::string bytes = file_.read(local_bytes + name.size(), header);
   file_.check(u32(bytes, 0) == local_signature && u16(bytes, 8) == entry.method && u16(bytes, 26) == name.size() &&
                   bytes.compare(local_bytes, name.size(), name) == 0,
-              "entry \"", name, "\" has another header at byte ", header, " than the directory says", advice);
+              "entry \"", name, "\" has a header at byte ", header, " that contradicts the directory", advice);
   const std::uint64_t begin = header + bytes.size() + u16(bytes, 28);
-  file_.check(begin <= end, "entry \"", name, "\" begins at byte ", begin, ", outside of the file", advice);
+  file_.check(begin <= end, "entry \"", name, "\" begins at byte ", begin, ", outside the file", advice);
   return begin;
 }
 
@@ -170,17 +170,17 @@ const ZipReader::Entry* ZipReader::find(std::string_view name) const {
 }
 
 void ZipReader::check_readable(const Entry& entry) const {
-  file_.check(!(entry.flags & encrypted_flag), "entry \"", entry.name, "\" is encrypted, which cannot be read");
+  file_.check(!(entry.flags & encrypted_flag), "entry \"", entry.name, "\" is encrypted, which is not supported");
   file_.check(entry.method == 0, "entry \"", entry.name, "\" is compressed (method ", entry.method,
-              "), only stored entries can be read: save it again with torch.save");
+              "), but only uncompressed entries are supported: save it with torch.save");
 }
 
 void ZipReader::read(const Entry& entry, void* destination) const {
   check_readable(entry);
   file_.read(destination, entry.size, entry.begin);
   const std::uint32_t crc = crc32_of(destination, entry.size);
-  file_.check(crc == entry.crc, "entry \"", entry.name, "\" has the CRC-32 ", crc, ", its directory says ", entry.crc,
-              ": it is damaged: download or copy it again");
+  file_.check(crc == entry.crc, "entry \"", entry.name, "\" has the CRC-32 ", crc, ", but its directory says ",
+              entry.crc, ": it is damaged: download or copy it again");
 }
 
 std::string ZipReader::read(const Entry& entry) const {
@@ -196,7 +196,8 @@ void ZipWriter::write(const std::string& bytes) {
 }
 
 void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
-  TANDEM_CHECK(name.size() <= 0xffff, "zip: an entry's name has ", name.size(), " bytes, at most 65535 fit");
+  TANDEM_CHECK(name.size() <= 0xffff, "zip: an entry's name has ", name.size(),
+               " bytes, but at most 65535 are allowed");
   const std::uint64_t header = position_, size = bytes.size();
   const std::uint32_t crc = crc32_of(bytes.data(), bytes.size());
   const bool is_wide = size >= in_zip64;
@@ -226,7 +227,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   if (header >= in_zip64) extra += little_endian(header);
   if (!extra.empty()) extra = little_endian(zip64_field, static_cast<std::uint16_t>(extra.size())) + extra;
   const std::uint16_t central_version = extra.empty() ? 20 : 45;
-  // Comment, disk and attributes: none.
+  // The comment, disk and attribute fields are 0.
   directory_ += little_endian(central_signature, central_version) + common(central_version) +
                 little_endian(static_cast<std::uint16_t>(extra.size()), std::uint16_t{0}, std::uint16_t{0},
                               std::uint16_t{0}, std::uint32_t{0}, narrow(header)) +

@@ -14,15 +14,15 @@
 
 namespace tandem {
 
-// Reads what the central directory lists, and checks it against the file: every entry lies inside of the file, none
-// overlaps another or the directory, and no name appears twice. To read a compressed or encrypted entry is an Error.
-// The InputFile must outlive the reader.
+// Reads the entries of the central directory and checks them against the file: every entry lies inside the file, no
+// entry overlaps another or the directory, and no name appears twice. Reading a compressed or encrypted entry throws an
+// Error. The InputFile must outlive the reader.
 class ZipReader {
  public:
   struct Entry {
     std::string name;
-    std::uint64_t begin = 0;  // where its bytes begin in the file
-    std::uint64_t size = 0;   // of the contents; a compressed entry takes another size in the file
+    std::uint64_t begin = 0;  // the offset of its bytes in the file
+    std::uint64_t size = 0;   // of the contents; a compressed entry has a different size in the file
     std::uint32_t crc = 0;
     std::uint16_t flags = 0, method = 0;
   };
@@ -30,8 +30,8 @@ class ZipReader {
   explicit ZipReader(const InputFile& file);
 
   const std::vector<Entry>& entries() const { return entries_; }  // sorted by name
-  const Entry* find(std::string_view name) const;                 // null: there is none
-  // Reads all bytes of the entry. Error when their CRC-32 is not the one that the directory gives.
+  const Entry* find(std::string_view name) const;                 // returns null if there is no such entry
+  // Reads all bytes of the entry. Throws an Error if their CRC-32 differs from the directory's.
   void read(const Entry& entry, void* destination) const;
   std::string read(const Entry& entry) const;
 
@@ -47,11 +47,11 @@ class ZipReader {
   std::uint64_t data_begin(const Entry& entry, std::uint64_t header, std::uint64_t end) const;
 };
 
-// Writes entries one after the other; finish() writes the directory. The same entries give the same bytes. The file
-// must outlive the writer, and nothing else may be written to the file in between.
+// Writes entries one after the other; finish() writes the directory. The same entries always produce the same bytes.
+// The file must outlive the writer, and no other code may write to the file in between.
 class ZipWriter {
  public:
-  // In bytes: where the contents of an entry may begin in the file, as in PyTorch's archives.
+  // The contents of an entry begin at multiples of this number of bytes, as in PyTorch's archives.
   static constexpr std::uint64_t alignment = 64;
 
   explicit ZipWriter(AtomicFile& file) : file_(file) {}

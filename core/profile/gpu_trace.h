@@ -1,4 +1,4 @@
-// GpuTrace: what the GPUs do while a profile is written: every kernel, copy and fill, in a lane for each stream.
+// GpuTrace: records the GPUs' work while a profile is written: every kernel, copy and fill, with a lane per stream.
 #pragma once
 
 #include <tandem/core/base/annex.h>
@@ -7,16 +7,16 @@
 
 namespace tandem {
 
-// Profile calls the two functions one at a time.
+// Profile never calls both functions at the same time.
 struct GpuTrace {
-  // Starts the trace. Returns "", or in a few words the reason why there will be no lanes of GPUs.
+  // Starts the trace. Returns "", or a short reason why there will be no lanes of GPUs.
   std::string (*start)();
-  // Ends the trace, which then holds what the GPUs have done by now. A caller who wants all of their work in it
-  // synchronises first. Does nothing when no trace was started.
+  // Ends the trace. It contains the work that the GPUs have finished by now. To include all work, synchronise first.
+  // Does nothing if no trace was started.
   void (*stop)();
 };
 
-// Those of the GPUs that this build has.
+// Returns the traces of the GPU kinds in this build.
 AnnexList<GpuTrace>& gpu_traces();
 
 }  // namespace tandem

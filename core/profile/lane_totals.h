@@ -1,4 +1,4 @@
-// LaneTotals: where the time of one lane of a trace went.
+// LaneTotals: sums up how the time of a trace's lane was spent.
 #pragma once
 
 #include <tandem/core/profile/profile.h>
@@ -12,8 +12,8 @@
 
 namespace tandem::detail {
 
-// What a thread does directly inside of a range named "wait for ..." counts as that waiting: a thread that waits for a
-// collective may run it itself. For one thread at a time.
+// Time that a thread spends directly inside a range named "wait for ..." counts as waiting, because a thread that waits
+// for a collective may run it itself. Only one thread at a time may use this class.
 class LaneTotals {
  public:
   // Call this for every range of the lane in the order in which they end, which is the order in which they are
@@ -31,7 +31,7 @@ class LaneTotals {
     Total* total;
   };
   std::map<std::pair<std::string, std::string>, Total> totals_;  // by name and suffix
-  // The ranges so far that no other range has around it yet. One that comes later may: an outer range ends last.
+  // The ranges that no other range encloses so far. A later range may enclose them, because an outer range ends last.
   std::vector<Span> outermost_;
 };
 

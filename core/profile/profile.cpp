@@ -30,7 +30,7 @@ void profile_range(const std::string& lane, const std::string& name, std::int64_
 
 namespace {
 
-// Scopes as ranges of the trace.
+// Records scopes as ranges of the trace.
 class Ranges final : public ScopeObserver {
  public:
   bool began(const Scope& scope) override {
@@ -69,7 +69,7 @@ class Ranges final : public ScopeObserver {
     std::int64_t begin;  // nanoseconds
     std::string notes;   // members of a JSON object
   };
-  // The ranges of this thread that have begun, outermost first.
+  // The ranges of this thread that have begun but not ended, outermost first.
   static std::vector<Range>& open() {
     static thread_local std::vector<Range> ranges;
     return ranges;

@@ -75,7 +75,7 @@ bool TraceFile::write() {
     return true;
   }
   failure_ = explain_file_error(errno);
-  // The write failed. The file goes back to its old end, over bytes that already belong to it.
+  // After a failed write, restores the end of the file. That overwrites only bytes that already belong to the file.
   if (size_ > 0 && (!put(end, size_) || ::ftruncate(file_, size_ + static_cast<off_t>(end.size())) != 0))
     failure_ += ". Its end is not valid JSON";
   return false;
@@ -84,7 +84,7 @@ bool TraceFile::write() {
 void TraceFile::close() {
   write();
   if (::close(std::exchange(file_, -1)) != 0 && failure_.empty()) failure_ = explain_file_error(errno);
-  TANDEM_CHECK(failure_.empty(), "the profile ", path_, " holds only what came before this error: ", failure_);
+  TANDEM_CHECK(failure_.empty(), "the profile ", path_, " contains only the ranges before this error: ", failure_);
 }
 
 bool TraceFile::put(const std::string& text, off_t at) {

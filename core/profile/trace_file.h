@@ -1,4 +1,4 @@
-// TraceFile: the file that a profile is written to, in Chrome's format. Only core/profile/trace_recorder.cpp uses it.
+// TraceFile: the file of a profile, in Chrome's format. Only core/profile/trace_recorder.cpp uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -8,8 +8,8 @@
 
 namespace tandem::detail {
 
-// What a lane was busy with, from begin to end in nanoseconds. The two texts live as long as the program and are shown
-// together.
+// A range of a lane, from begin to end in nanoseconds. The name is followed by the suffix. Both texts must live as long
+// as the program.
 struct Event {
   const char* name;
   const char* suffix;
@@ -19,21 +19,21 @@ struct Event {
 
 // Writes a trace as an array of the format
 // https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format"). Each write
-// ends the array, and the next write overwrites that end. Only one thread may use it at a time.
+// ends the array, and the next write overwrites that end. Only one thread at a time may use a TraceFile.
 class TraceFile {
  public:
-  // Creates the file for process `rank`. Error when it can't be written.
+  // Creates the file for process `rank`. Throws an Error if it can't be written.
   TraceFile(const std::string& path, int rank);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  void add_label(const std::string& text);  // what a viewer shows beside the process
+  void add_label(const std::string& text);  // a text that viewers show next to the process
   void add_lane(int lane, const std::string& name);
   void add(int lane, const Event& event);
-  // Writes what was added since the last write. Returns false once something has failed; nothing more is written then.
+  // Writes the data added since the last write. Returns false after a failure; nothing more is written then.
   bool write();
-  // Writes the rest. Error when anything is missing from the file.
+  // Writes the rest. Throws an Error if anything is missing from the file.
   void close();
 
  private:

@@ -19,19 +19,19 @@ namespace {
 
 constexpr std::chrono::milliseconds write_period{250};
 
-// The events of one thread that the writer thread has not written yet.
+// The events of one thread that the writer thread has yet to write.
 struct Lane {
   Lane(std::string name, int number) : name(std::move(name)), number(number) {}
   const std::string name;
   const int number;
   bool is_taken = true;       // whether a living thread uses it; guarded by Recorder::mutex_
-  bool is_announced = false;  // whether this trace names the lane; only the writer thread uses it
+  bool is_announced = false;  // whether the trace contains the lane's name; only the writer thread uses it
   LaneTotals totals;          // of this trace; only the writer thread uses them
   std::mutex mutex;           // guards events
   std::vector<Event> events;
 };
 
-// The lanes of this process, and the thread that writes their events to the file while there is a trace.
+// The lanes of this process, and the thread that writes their events to the file while a trace is running.
 class Recorder {
  public:
   // The Recorder is never destroyed, because threads may end after static objects have been destroyed.
@@ -42,7 +42,7 @@ class Recorder {
 
   void start(const std::string& path, int rank) {
     const std::lock_guard starting(start_stop_);
-    TANDEM_CHECK(!writer_.joinable(), "Profile::start: a profile is being written already; stop() it first");
+    TANDEM_CHECK(!writer_.joinable(), "Profile::start: a profile is already being written; stop() it first");
     auto file = std::make_unique<TraceFile>(path, rank);
     for (Lane* lane : lanes()) {
       const std::lock_guard lock(lane->mutex);
@@ -88,10 +88,10 @@ class Recorder {
     return summary_;
   }
 
-  // When the current trace began, in nanoseconds; 0 when no trace is written.
+  // Returns when the current trace began, in nanoseconds, or 0 if no trace is running.
   std::int64_t started() const { return started_.load(std::memory_order_relaxed); }
 
-  // Gives a thread a lane: a free one of that name, or a new one.
+  // Assigns a lane to a thread: an unused lane of that name, or a new one.
   Lane* take_lane(const std::string& name) {
     const std::lock_guard lock(mutex_);
     int same = 1;
@@ -106,7 +106,7 @@ class Recorder {
     const std::lock_guard lock(mutex_);
     lane->is_taken = false;
   }
-  // The only lane of that name, for a source that is no thread.
+  // Returns the only lane of that name, for a source that is not a thread.
   Lane* lane_named(const std::string& name) {
     const std::lock_guard lock(mutex_);
     for (const auto& [lane, base] : lanes_)
@@ -131,13 +131,13 @@ class Recorder {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, write_period, [this] { return is_stopping_; })) {
       lock.unlock();
-      // When writing has failed, events need not be collected any more.
+      // After a failed write, events need not be collected any more.
       if (!write_lanes()) started_.store(0);
       lock.lock();
     }
   }
 
-  // Only one thread runs this at a time: the writer thread, then stop(), once that thread has ended.
+  // Only one thread at a time runs this: the writer thread, or stop() after that thread has ended.
   bool write_lanes() {
     for (Lane* lane : lanes()) {
       std::vector<Event> events;
@@ -155,19 +155,19 @@ class Recorder {
     return file_->write();
   }
 
-  std::mutex start_stop_;  // held by start() and stop(), which alone set the next three members
+  std::mutex start_stop_;  // held by start() and stop(), the only functions that set the next three members
   std::unique_ptr<TraceFile> file_;
   std::thread writer_;
   ProfileSummary summary_;
   std::atomic<std::int64_t> started_{0};
 
-  std::mutex mutex_;  // guards the members that follow
+  std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;
   bool is_stopping_ = false;
-  std::vector<std::pair<std::unique_ptr<Lane>, std::string>> lanes_;  // each lane with the name that was asked for
+  std::vector<std::pair<std::unique_ptr<Lane>, std::string>> lanes_;  // each lane with the requested name
 };
 
-// The lane of the calling thread, from its first range on.
+// The lane of the calling thread, assigned at its first range.
 class ThreadLane {
  public:
   ~ThreadLane() {

@@ -205,7 +205,7 @@ TEST_F(MnistDdp, a_full_disk_for_the_trace_costs_no_model) {
                         path("trace.json") + steps + " --save " + net;
     const auto outcome = testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
     EXPECT_EQ(outcome.code, 1);
-    expect_parts(outcome.err, {"the profile " + path("trace.json") + " holds only what came before this error",
+    expect_parts(outcome.err, {"the profile " + path("trace.json") + " contains only the ranges before this error",
                                "the training continues without it"});
     expect_parts(outcome.out, {"Epoch 20/20"});
     EXPECT_TRUE(fs::exists(net)) << outcome.err;

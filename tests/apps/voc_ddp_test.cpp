@@ -330,7 +330,7 @@ TEST_F(VocDdp, an_option_chooses_the_entry_of_a_checkpoint) {
     EXPECT_EQ(train(1, {option, checkpoint, "--weights-key", "model", "--epochs", "0"}).code, 0);
     const auto other = train(1, {option, checkpoint, "--weights-key", "net", "--epochs", "0"});
     EXPECT_EQ(other.code, 1);
-    EXPECT_NE(other.err.find("has no \"net\", but \"model\""), std::string::npos) << other.err;
+    EXPECT_NE(other.err.find("has no \"net\"; it has \"model\""), std::string::npos) << other.err;
   }
   EXPECT_EQ(train(1, {"--weights-key", "net"}).code, 2);
 }

@@ -148,7 +148,7 @@ TEST(Containers, ModuleList) {
   EXPECT_EQ(net.blocks.size(), 3);
   EXPECT_EQ(&net.blocks[-1], &net.blocks[2]);
   EXPECT_EQ(net.blocks.at<nn::Linear>(1).weight.shape(), (Shape{4, 4}));
-  EXPECT_ERROR(net.blocks[3], "ModuleList", "no module 3", "holds 3");
+  EXPECT_ERROR(net.blocks[3], "ModuleList", "no module 3", "size is 3");
   EXPECT_ERROR(net.blocks[-4], "-4");
   EXPECT_ERROR(net.blocks.at<nn::ReLU>(1), "'1' is a Linear(in=4, out=4)");
   EXPECT_EQ(net(Tensor(counting({2, 4}))).shape(), (Shape{2, 4}));
@@ -191,7 +191,7 @@ TEST(Containers, SequentialGrows) {
   EXPECT_EQ(&net.at<nn::Linear>(-1), shared.get());
   const Tensor x(counting({2, 4}));
   expect_same(net.run(net.run(x, 0, 2), 2, 5).value(), net(x).value(), "in two parts");
-  EXPECT_ERROR(net.run(x, 2, 6), "2 to 6", "holds 5");
+  EXPECT_ERROR(net.run(x, 2, 6), "2 to 6", "size is 5");
 }
 
 TEST(StateDict, NotStrictLoadsWhatFits) {

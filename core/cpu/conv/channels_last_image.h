@@ -1,4 +1,4 @@
-// ChannelsLastImage: where the pixels of an image lie.
+// ChannelsLastImage: the addresses of an image's pixels.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,7 +9,7 @@ namespace tandem::cpu {
 // An image (N, C, H, W), channels last, of f32 or 16 bits, or some channels of such an image.
 struct ChannelsLastImage {
   DType dtype;
-  std::int64_t channels, height, width, next;  // numbers from one pixel of a row to the next
+  std::int64_t channels, height, width, next;  // distance from one pixel of a row to the next, in numbers
   std::int64_t image_bytes, row_bytes;
   char* data;
 
@@ -20,7 +20,7 @@ struct ChannelsLastImage {
     row_bytes = a.strides()[2] * size;
     data = static_cast<char*>(a.raw());
   }
-  // Whether the pixels are whole vectors of f32, which transforms read and write where they are.
+  // Returns whether the pixels are whole vectors of f32. Transforms then read and write them in place.
   bool has_whole_vectors() const { return channels == padded(channels) && dtype == DType::f32; }
   char* row(std::int64_t image, std::int64_t h) const { return data + image * image_bytes + h * row_bytes; }
 };

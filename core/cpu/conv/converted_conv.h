@@ -1,12 +1,13 @@
-// A layer of 16-bit numbers, computed in f32 by the method that is best for f32.
+// A layer of 16-bit numbers, computed in f32 by the fastest method for f32.
 #pragma once
 
 #include <tandem/core/cpu/conv/conv_method.h>
 
 namespace tandem::cpu {
 
-// The dtype of the kernels that compute a layer: f32 for f16, for which oneDNN has no kernels, and for bf16 where f32
-// is faster. Methods that read 16-bit images themselves need no conversion, but compare themselves with these kernels.
+// Returns the dtype of the kernels that compute a layer: f32 for f16, for which oneDNN has no kernels, and for bf16 if
+// f32 is faster. Methods that read 16-bit images directly need no conversion, but use these kernels to judge whether
+// they pay.
 DType kernel_dtype(const ConvLayer& layer);
 
 class ConvertedConv final : public ConvMethod {

@@ -1,15 +1,16 @@
 // Short convolutions along one axis with fewer multiplications: m outputs of a kernel of r taps need n = m + r - 1
 // products instead of m * r. Cook and Toom found this for products of polynomials; Winograd, and Lavin and Gray ("Fast
-// Algorithms for Convolutional Neural Networks", 2015), turned it around for networks. docs/fast_convolution.md derives
-// it.
+// Algorithms for Convolutional Neural Networks", 2015), transposed it for neural networks. docs/fast_convolution.md has
+// the derivation.
 //
-// Three matrices do it. For n inputs d, r taps g and m outputs y,
+// The method uses three matrices. For n inputs d, r taps g and m outputs y,
 //
 //   y = A^T ((G g) * (B^T d)),   y[k] = sum over j of d[k + j] g[j],
 //
-// where * multiplies element by element. They come from n points, at which the polynomials are evaluated: zero, pairs
-// of points p and -p, and infinity where n is even. Good points lie far from each other and near 1: the errors of the
-// sums depend on them. Points whose squares have few bits make matrices that are exact in f32.
+// where * multiplies element by element. The matrices are derived from n points, at which the polynomials are
+// evaluated: zero, pairs of points p and -p, and infinity if n is even. The errors of the sums depend on the points:
+// good points are far from each other and near 1. If the squares of the points have few bits, the matrices are exact in
+// f32.
 #pragma once
 
 #include <tandem/core/cpu/conv/lanes.h>
@@ -18,8 +19,8 @@
 
 namespace tandem::cpu {
 
-// The positive points of the pairs, for n products. Of small fractions they gave the smallest errors of the RMS in two
-// dimensions, which tests/core/ops/conv2d_tiles_test.cpp measures.
+// The positive points of the pairs, for n products. Among small fractions, they had the smallest RMS errors in two
+// dimensions, as measured by tests/core/ops/conv2d_tiles_test.cpp.
 template <int n>
 inline constexpr std::array<double, 0> pairs_of{};
 template <>
@@ -37,15 +38,16 @@ struct CookToom {
   static constexpr int pairs = static_cast<int>(pairs_of<n>.size());
   static_assert(pairs == (n - 1) / 2, "there are no points for this number of outputs and taps");
 
-  // Row 0 belongs to zero, rows 2 i + 1 and 2 i + 2 to the points p and -p of pair i, and the last row to infinity
-  // where n is even.
+  // Row 0 belongs to zero, rows 2 i + 1 and 2 i + 2 to the points p and -p of pair i, and the last row to infinity if n
+  // is even.
   static constexpr bool is_infinity(int row) { return row == 2 * pairs + 1; }
   static constexpr double point(int row) {
     return row == 0 ? 0 : (row % 2 == 1 ? 1 : -1) * pairs_of<n>[static_cast<std::size_t>((row - 1) / 2)];
   }
   static constexpr double power(double p, int k) { return k == 0 ? 1 : p * power(p, k - 1); }
 
-  // The product of (x^2 - q^2) over the positive points q other than `without`, as coefficients of 1, x^2, x^4, ...
+  // Returns the product of (x^2 - q^2) over the positive points q other than `without`, as coefficients of 1, x^2, x^4,
+  // ...
   static constexpr std::array<double, pairs + 1> product(double without) {
     std::array<double, pairs + 1> c{1};
     for (const double q : pairs_of<n>) {
@@ -91,8 +93,8 @@ struct CookToom {
   };
 };
 
-// Whether rows i and i + 1 of the matrices belong to a pair of points. Their elements in even columns are then equal,
-// and in odd columns opposite, so that the two rows share their sums.
+// Returns whether rows i and i + 1 of the matrices belong to a pair of points. Their elements are then equal in even
+// columns and opposite in odd columns, so the two rows share their sums.
 template <class M>
 constexpr bool begins_pair(int i) {
   return i % 2 == 1 && i + 1 < M::rows;
@@ -102,7 +104,7 @@ constexpr bool in_pair(int i) {
   return i > 0 && (i % 2 == 0 || begins_pair<M>(i));
 }
 
-// A matrix's elements, row by row, in memory.
+// The elements of a matrix in memory, in row-major order.
 template <class M>
 inline constexpr auto elements = [] {
   std::array<float, static_cast<std::size_t>(M::rows * M::columns)> all{};
@@ -112,7 +114,7 @@ inline constexpr auto elements = [] {
   return all;
 }();
 
-// Row i of M, and column k of M without the second rows of pairs: what sums go over.
+// Row i of M, and column k of M without the second rows of pairs. These are the ranges of the sums.
 template <class M, int i>
 struct Row {
   static constexpr int length = M::columns;
@@ -126,8 +128,8 @@ struct Column {
   static constexpr int place(int i) { return i * M::columns + k; }
 };
 
-// The sum of factor times number over the elements first, first + step, ... A factor of 0 costs nothing, and 1 no
-// multiplication. `factors` are the elements<M>.
+// Returns the sum of factor times number over the elements first, first + step, ... A factor of 0 costs nothing, and a
+// factor of 1 no multiplication. `factors` points to elements<M>.
 template <class Factors, int first, int step, class V>
 [[gnu::always_inline]] inline V weighted_sum(const float* factors, const V* in) {
   constexpr auto next = [](int k) {

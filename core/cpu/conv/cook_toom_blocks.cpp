@@ -8,7 +8,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// A pass block by block.
+// Runs a pass block by block.
 class BlockPass {
  public:
   explicit BlockPass(const TilePass& pass)
@@ -44,7 +44,7 @@ class BlockPass {
   }
 
  private:
-  // Brings the weight to the places of all columns.
+  // Transforms the weight to the places of all columns.
   void transform_weight() const {
     const auto [taps, memory] = all_taps(pass_.convolution->kernels);
     parallel_for(matrices_.panels(), weight_.numel(), [&, &taps = taps](std::int64_t p) {
@@ -54,7 +54,7 @@ class BlockPass {
     });
   }
 
-  // Rows of tiles [first, last), from the images that are read to the image that is written.
+  // Computes the rows of tiles [first, last), from the input images to the output image.
   void compute(std::int64_t worker, std::int64_t first, std::int64_t last) {
     float* next = memory_.data<float>() + worker * memory_.dim(1);
     const auto take = [&](std::int64_t count) { return std::exchange(next, next + count); };
@@ -89,14 +89,14 @@ class BlockPass {
     if (to) to->along_rows(strips, pass_.convolution->added);
   }
 
-  // Adds a block's products to the sums of its worker. The products of a block are added up first: two levels keep
-  // errors small.
+  // Adds a block's products to the sums of its worker. The products of a block are added up first, because two levels
+  // keep errors small.
   void add_products(std::int64_t worker, const TilesInColumn& in, const TilesInColumn& out, std::int64_t column) const {
     float* const places = sums_.data<float>() + worker * sums_.dim(1) + column * matrices_.numbers();
     matrices_.sum(in, out, begun_[static_cast<std::size_t>(worker)] != 0, places);
   }
 
-  // Adds up the sums of all workers, and brings them from the places back to the taps.
+  // Adds up the sums of all workers, and transforms them from the places back to the taps.
   void write_sums() const {
     const Array total = sums_.select(0, 0);
     for (std::int64_t w = 1; w < blocks_.workers; ++w)
@@ -110,7 +110,7 @@ class BlockPass {
     });
   }
 
-  // The taps of all inputs and outputs, and their memory.
+  // Returns the taps of all inputs and outputs, and their memory.
   std::pair<TapPanels, Array> all_taps(const Kernels& kernels) const {
     TapPanels taps(kernels, {0, pass_.outputs}, {0, pass_.x.dim(1)});
     const Array memory = Array::empty({taps.numbers()});
@@ -127,7 +127,7 @@ class BlockPass {
   std::optional<FromTiles> result_;  // of the convolution
   std::optional<ToTiles> gradient_;  // of the sums
   Array weight_, sums_, memory_;     // (columns, matrices), (workers, columns * matrices), (workers, numbers)
-  std::vector<char> begun_;          // whether a worker's sums have products already
+  std::vector<char> begun_;          // whether a worker's sums already contain products
 };
 
 }  // namespace

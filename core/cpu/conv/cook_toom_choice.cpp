@@ -9,16 +9,16 @@ namespace tandem::cpu {
 
 namespace {
 
-// What the parts cost, in cycles for 16 numbers unless they say otherwise. Fitted to 94 layers of 3 x 3 and 5 x 5
-// kernels with 4 to 128 channels and 4 to 112 pixels a side, forward and both gradients, on one core of an AMD EPYC
-// (Zen 4, AVX-512): for the layers that take longer than their transforms, the estimates are within 15 % of the times.
-// A core with AVX2 alone does the same work in about twice the cycles, with tiles as without. A core of an Intel Xeon
-// with AVX-512 needs half of the cycles, since it has two units for products of 512 bits. For the choice only ratios
-// count, so just two costs are others there, those of ProcessorCosts (fitted to 60 layers).
+// The costs of the parts of a method, in cycles per 16 numbers unless stated otherwise. They were fitted to 94 layers
+// of 3 x 3 and 5 x 5 kernels with 4 to 128 channels and 4 to 112 pixels a side, forward and both gradients, on one core
+// of an AMD EPYC (Zen 4, AVX-512). For layers that take longer than their transforms, the estimates are within 15 % of
+// the measured times. A core with only AVX2 needs about twice the cycles, with tiles and without. A core of an Intel
+// Xeon with AVX-512 needs half the cycles, since it has two units for products of 512 bits. Only ratios matter for the
+// choice, so just two costs differ on Intel: those of ProcessorCosts (fitted to 60 layers).
 struct TileCosts {
   const CookToomScheme* scheme;
   double to_places, to_pixels;  // for a tile along one axis
-  double error_penalty;         // multiplies the cost: more for larger errors
+  double error_penalty;         // multiplies the cost; higher for larger errors
   double error;                 // RMS along both axes with 32 inputs, in millionths
 };
 constexpr std::array<TileCosts, 1> kernel_1{{{&scheme<1, 1>, 5, 4, 1, 0.2}}};
@@ -28,24 +28,25 @@ constexpr std::array<TileCosts, 4> kernel_3{{{&scheme<2, 3>, 16, 13, 1, 0.25},
                                              {&scheme<7, 3>, 64, 50, 1.06, 6.1}}};
 constexpr std::array<TileCosts, 3> kernel_5{
     {{&scheme<2, 5>, 33, 20, 1, 0.75}, {&scheme<4, 5>, 53, 35, 1, 2.6}, {&scheme<5, 5>, 64, 42, 1, 5.3}}};
-// Seven taps: those of the tiles with as many places.
+// Seven taps: the costs of the tiles with the same number of places.
 constexpr std::array<TileCosts, 2> kernel_7{{{&scheme<2, 7>, 53, 28, 1, 3.4}, {&scheme<3, 7>, 64, 35, 1, 6.3}}};
 
-// Errors of the two axes multiply, and grow with the length of sums up to the 128 inputs that are added up in one go.
+// Errors of the two axes multiply. They grow with the length of sums, up to the 128 inputs that are added up in one
+// pass.
 constexpr double most_error = 6;
 double error_of(const TileCosts& rows, const TileCosts& columns) { return std::sqrt(rows.error * columns.error); }
 bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64_t inputs) {
   const double longer = static_cast<double>(std::clamp<std::int64_t>(inputs, 32, 128)) / 32;
   return error_of(rows, columns) * std::sqrt(longer) <= most_error;
 }
-// Inputs that ReLUs made have no negative numbers. In the powers of the points, which they then meet, they add up. The
-// sums of the weight's gradient run over tiles, so that the number of inputs has no part in its error.
+// Inputs from ReLUs have no negative numbers, so they add up in the powers of the points. The sums of the weight's
+// gradient run over tiles, so the number of inputs does not affect their error.
 constexpr double error_of_both_gradients = 1.3;
 
-// Costs that are no common multiple of each other on the processors that were measured.
+// Costs whose ratio to the other costs differs between the measured processors.
 struct ProcessorCosts {
   double product_end;     // of a sum of products
-  double direct_product;  // a number times 16, in direct sums
+  double direct_product;  // one number times 16, in direct sums
 };
 const ProcessorCosts& costs() {
   [[maybe_unused]] constexpr static ProcessorCosts zen_4{3, 1.03}, xeon{8, 0.87};
@@ -56,16 +57,16 @@ const ProcessorCosts& costs() {
   return zen_4;
 #endif
 }
-constexpr double product = 1.05;     // a number times 16
+constexpr double product = 1.05;     // one number times 16
 constexpr double copied_pixel = 4;   // in a row before its transform
-constexpr double odd_channel = 1.5;  // a channel beyond whole vectors, of a pixel
-constexpr double call = 80;          // of a transform, whatever it does
-// A number of the weight's matrices, transformed, written and read again, where they stay in the cache and where they
-// do not. A batch of images pays for it.
+constexpr double odd_channel = 1.5;  // a channel beyond whole vectors, per pixel
+constexpr double call = 80;          // of a transform, whatever its size
+// The cost of a number of the weight's matrices, which is transformed, written and read again, if they stay in the
+// cache and if they do not. A batch of images shares it.
 constexpr double cached_weight = 1, large_weight = 2.5, cache_numbers = 1 << 18, batch = 16;
 constexpr double direct_row = 300;
-// Of direct sums in bf16, by AVX-512's instructions (measured on Zen 4). oneDNN uses the AMX unit wherever the
-// processor has one. Its peak is eight times as high; it was not measured.
+// The speedup of direct sums in bf16 with AVX-512's instructions (measured on Zen 4). oneDNN uses the AMX unit if the
+// processor has one. Its peak is eight times as high; its speed was not measured.
 double bf16_speedup() { return __builtin_cpu_supports("amx-bf16") ? 15 : 1.85; }
 
 double vectors(std::int64_t channels) { return static_cast<double>((channels + 15) / 16); }

@@ -10,14 +10,14 @@ namespace {
 constexpr int most_taps = 7;              // along an axis
 constexpr std::int64_t some_inputs = 16;  // their rows of taps fit into a first-level cache
 
-// The rows of taps of some inputs, each as one number.
+// The rows of taps of some inputs, each row reduced to one number.
 constexpr std::size_t row_taps = some_inputs * most_taps * panel;
 using RowTaps = std::array<float, row_taps>;
 
-// What the taps of a row of the kernel are multiplied with at place `column` of the rows.
+// The factors of the taps of a row of the kernel at place `column` of the rows.
 struct RowFactors {
   std::array<float, most_taps> factors{};
-  int first, count;  // the taps that count
+  int first, count;  // the taps with a factor other than 0
 
   RowFactors(const CookToomScheme& scheme, std::int64_t column, bool rotated) : first(0), count(scheme.r) {
     int used = 0, last = 0;
@@ -28,15 +28,15 @@ struct RowFactors {
       ++used;
       last = w;
     }
-    if (used > 1) return;  // a row of one tap alone belongs to zero or to infinity
+    if (used > 1) return;  // a row with a single tap belongs to zero or to infinity
     first = last;
     count = 1;
     factors[0] = factors[static_cast<std::size_t>(last)];
   }
 };
 
-// Calls f(taps that count of a row, its number in `rows`) for each row of the kernels of `count` inputs and each vector
-// of outputs.
+// Calls f(taps of a row with a factor other than 0, its index in `rows`) for each row of the kernels of `count` inputs
+// and each vector of outputs.
 template <class F>
 void for_each_row(const Tiling& tiling, const TapPanels& taps, int first, float* tap, std::int64_t count,
                   std::int64_t outputs, RowTaps& rows, F f) {
@@ -59,7 +59,7 @@ void dispatch_taps(int taps, F f) {
 
 }  // namespace
 
-// The taps of each row of the kernel become one number, at the column's place; these numbers are then transformed.
+// Reduces the taps of each row of the kernel to one number, at the column's place, and then transforms these numbers.
 void PlaceMatrices::from_taps(const TapPanels& taps, std::int64_t input, std::int64_t column, std::int64_t p,
                               float* places) const {
   const std::int64_t columns = std::min(width(), outputs - p * width()), step = taps.width();

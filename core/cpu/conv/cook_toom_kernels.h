@@ -1,4 +1,4 @@
-// The weight of a convolution at the places of its tiles, and the way back for its gradient: panel by panel of outputs.
+// Transforms a convolution's weight to places, panel by panel of outputs, and transforms the gradient back.
 #pragma once
 
 #include <tandem/core/cpu/conv/cook_toom_tiles.h>
@@ -8,16 +8,16 @@
 
 namespace tandem::cpu {
 
-// Tiles of an image at the places of one column: `count` rows of `line` numbers each, and place_step from one place to
-// the next.
+// The tiles of an image at all places of one column: `count` rows of `line` numbers each. The places are place_step
+// numbers apart.
 struct TilesInColumn {
   const float* data;
   std::int64_t count, line, place_step;
 };
 
-// The weight's matrices (inputs, outputs) for one place of the rows of a tile: there is one matrix for each place of
-// the columns. They are place_step() apart. The outputs lie in panels, one after the other, as tile_products.h wants
-// them.
+// The weight's matrices (inputs, outputs) for one place of the rows of a tile. There is one matrix for each place of
+// the columns, and the matrices are place_step() apart. The outputs are stored in consecutive panels, as
+// tile_products.h requires.
 struct PlaceMatrices {
   const Tiling& tiling;
   std::int64_t inputs, outputs;  // padded
@@ -30,16 +30,16 @@ struct PlaceMatrices {
   std::int64_t place_step() const { return spread(panels() * panel_numbers()); }
   std::int64_t numbers() const { return tiling.rows.scheme->n() * place_step(); }
 
-  // At each place: the products of the tiles, (tiles, inputs), with the matrix are written to to.products(column), or
-  // added to what is there.
+  // At each place, multiplies the tiles, (tiles, inputs), by the matrix. Writes the products to to.products(column), or
+  // adds them if `add`.
   void multiply(const TilesInColumn& tiles, const float* places, bool add, const FromTiles& to,
                 std::int64_t column) const;
-  // At each place: the sums over all tiles of input times output become the matrix, or are added to it.
+  // At each place, computes the matrix as the sum over all tiles of input times output, or adds that sum to it.
   void sum(const TilesInColumn& in, const TilesInColumn& out, bool add, float* places) const;
 
-  // Makes panel `p` of the matrices of `column`. The first input is number `input` of the taps.
+  // Computes panel `p` of the matrices of `column`. The first input is number `input` of the taps.
   void from_taps(const TapPanels& taps, std::int64_t input, std::int64_t column, std::int64_t p, float* places) const;
-  // The way back: adds to the taps what the column gives.
+  // The reverse: adds the column's contribution to the taps.
   void to_taps(const float* places, std::int64_t input, std::int64_t column, std::int64_t p,
                const TapPanels& taps) const;
 };

@@ -1,7 +1,7 @@
-// The two orders in which convolutions by tiles run. Block by block: a thread takes some rows of tiles from the image
-// that is read to the image that is written, with all outputs; what lies in between stays in the caches. Panel by
-// panel: where the weight at its places is larger than a cache, the tiles of many rows are kept instead, and a thread
-// takes a panel of outputs from its taps to the image. The weight at its places is then never in memory as a whole.
+// The two orders in which convolutions by tiles run. Block by block: a thread processes some rows of tiles from the
+// input image to the output image, with all outputs, and intermediate results stay in the caches. Panel by panel: if
+// the transformed weight is larger than a cache, the tiles of many rows are kept instead. A thread then processes a
+// panel of outputs from its taps to the image, so the whole transformed weight is never in memory at once.
 //
 // One block, with tiles of n x n places and m x m outputs:
 //
@@ -15,12 +15,13 @@
 //
 // The lower half runs n times, once for each place of the rows.
 //
-// The gradient of the weight adds up products of the tiles of x, n x n pixels each, with those of the outputs'
-// gradient, m x m pixels each. The gradient of the input is a convolution of the outputs' gradient. Where both are
-// wanted, one pass over the tiles of the outputs' gradient serves both: x then takes the part of the m x m pixels, and
-// the kernel comes out rotated by half a turn.
+// The gradient of the weight sums the products of the tiles of x, n x n pixels each, with those of the outputs'
+// gradient, m x m pixels each. The gradient of the input is a convolution of the outputs' gradient. If the caller wants
+// both, one pass over the tiles of the outputs' gradient computes both: x then takes the role of the m x m pixels, and
+// the resulting kernel is rotated by half a turn.
 //
-// The results of a convolution are the same in both orders, and the sums by panels for every number of threads.
+// The results of a convolution are the same in both orders. The sums by panels are the same for every number of
+// threads.
 #pragma once
 
 #include <tandem/core/cpu/conv/blocks.h>
@@ -31,14 +32,14 @@
 
 namespace tandem::cpu {
 
-// What a pass over the tiles of an image x computes: the convolution of x, the gradient of a kernel, or both.
+// The work of one pass over the tiles of an image x: the convolution of x, the gradient of a kernel, or both.
 struct TilePass {
   struct Convolution {
     Kernels kernels;
     Added added;  // the bias is padded
     Array y;
   };
-  // Sums over all tiles of x and of an image that has the outputs' size.
+  // Sums over all tiles of x and of an image that has the size of the outputs.
   struct KernelSums {
     Array grad_y;
     Kernels sums;
@@ -53,14 +54,14 @@ struct TilePass {
   void run() const { weight_fits() ? by_blocks() : by_panels(); }
 
  private:
-  // Whether the weight fits into three quarters of the second-level cache (1 MiB).
+  // Returns whether the weight fits into three quarters of the second-level cache (1 MiB).
   bool weight_fits() const { return tiling.places() * padded(x.dim(1)) * padded(outputs) * 4 <= 768 << 10; }
   void by_blocks() const;
   void by_panels() const;
 };
 
-// Rows of tiles whose numbers at one place of the rows, `channels` for each tile, take about 64 KB. That was tried on
-// an AMD EPYC (Zen 4); half and twice are as fast.
+// Returns the number of rows of tiles whose numbers at one place of the rows, `channels` per tile, take about 64 KB.
+// Chosen on an AMD EPYC (Zen 4); half and twice that size are as fast.
 inline std::int64_t rows_of_block(const Tiling& tiling, std::int64_t channels) {
   const std::int64_t tile = 4 * tiling.rows.scheme->n() * channels;
   return std::max<std::int64_t>((64 << 10) / tile, 16) / tiling.columns.tiles;

@@ -4,7 +4,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Tiles of an image at all their places, (places of the columns, places of the rows, tiles, padded channels), for a
+// The tiles of an image at all their places, (places of the columns, places of the rows, tiles, padded channels), for a
 // group of rows of tiles.
 class PlacedTiles {
  public:
@@ -16,7 +16,7 @@ class PlacedTiles {
     memory_ = Array::empty({tiling.places() * place_step_});
   }
 
-  // Calls f(first, last) for each group, with its tiles in place.
+  // Calls f(first, last) for each group, after transforming its tiles.
   template <class F>
   void for_each_group(F f) {
     for (std::int64_t first = 0; first < tiling_.tile_rows(); first += group_) {
@@ -27,13 +27,14 @@ class PlacedTiles {
   }
   std::int64_t group() const { return group_; }
 
-  // The tiles of `rows` rows from `row` of the group on, at place `column` of the rows and all places of the columns.
+  // Returns the tiles of `rows` rows, starting at `row` of the group, at place `column` of the rows and all places of
+  // the columns.
   TilesInColumn in_column(std::int64_t column, std::int64_t row, std::int64_t rows) const {
     return {at(column, row), rows * tiling_.columns.tiles, channels_, place_step_};
   }
 
  private:
-  // They are written once and read once for each panel, so they need not fit into a thread's own caches.
+  // The tiles are written once and read once for each panel, so they need not fit into a thread's own caches.
   static constexpr std::int64_t most_bytes = 8 << 20;
 
   float* at(std::int64_t column, std::int64_t row) const {
@@ -61,12 +62,13 @@ class PlacedTiles {
   Array memory_;
 };
 
-// What a slice's matrices of one column take should leave room in the second-level cache (1 MiB) for the tiles.
+// Returns the number of panels of a slice. The slice's matrices of one column leave room in the second-level cache (1
+// MiB) for the tiles.
 std::int64_t panels_of_slice(const Tiling& tiling, std::int64_t inputs) {
   return (768 << 10) / (4 * tiling.rows.scheme->n() * inputs * panel);
 }
 
-// A pass panel by panel: it works with the taps and the outputs of a slice at a time.
+// Runs a pass panel by panel. It processes the taps and the outputs of one slice at a time.
 class PanelPass {
  public:
   explicit PanelPass(const TilePass& pass)
@@ -98,10 +100,11 @@ class PanelPass {
   }
 
  private:
-  // Products of all columns that take as much leave room in the second-level cache.
+  // The products of all columns are kept if they are at most this large, because they then leave room in the
+  // second-level cache.
   static constexpr std::int64_t most_products = (256 << 10) / 4;
 
-  // Rows of tiles [first, last), with each slice of the outputs.
+  // Computes the rows of tiles [first, last), with each slice of the outputs.
   void convolve(std::int64_t first, std::int64_t last) const {
     const auto& [kernels, added, y] = *pass_.convolution;
     slices_.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {
@@ -163,15 +166,15 @@ class PanelPass {
     });
   }
 
-  // Where the numbers of all columns take little room, some inputs at a time go through all columns. Their taps then
-  // stay in a near cache.
+  // If the numbers of all columns are small, all columns are computed for some inputs at a time. The taps of these
+  // inputs then stay in a near cache.
   struct Turns {
     std::int64_t inputs, count;
     std::int64_t first(std::int64_t turn) const { return inputs * turn / count; }
   };
   Turns turns_of(std::int64_t inputs) const { return {inputs, kept_ > 1 ? parts_of_sum<false>(inputs) : 1}; }
 
-  // Each thread makes the taps of its slice, so that they are in its cache.
+  // Each thread creates the taps of its own slice, so they are in its cache.
   TapPanels taps_of(const Kernels& kernels, std::int64_t slice, TapPanels::Range inputs) const {
     const std::int64_t first = slice * slices_.width;
     return {kernels, {first, slices_.channels(slice)}, inputs};

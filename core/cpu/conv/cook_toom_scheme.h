@@ -1,4 +1,4 @@
-// The transforms of cook_toom.h over lines of pixels, chosen at run time.
+// The transforms of cook_toom.h on lines of pixels, selected at run time.
 #pragma once
 
 #include <tandem/core/cpu/conv/cook_toom.h>
@@ -6,59 +6,61 @@
 
 namespace tandem::cpu {
 
-// Lines of pixels: numbers from one pixel to the next, and from one line to the next.
+// Lines of pixels. `step` is the distance from one pixel to the next, and `line` from one line to the next, in numbers.
 template <class T>
 struct Pixels {
   T* data;
   std::int64_t step, line = 0;
 };
-// What lines of pixels become: tiles, each of n places, at which the tiles' numbers are multiplied. Numbers from one
-// place to the next, from tile to tile, and from line to line. A line's tiles follow one another.
+// The transformed lines of pixels: tiles, each of n places, at which the numbers of the tiles are multiplied. The
+// members are the distances from one place to the next, from tile to tile, and from line to line, in numbers. A line's
+// tiles are consecutive.
 template <class T>
 struct Places {
   T* data;
   std::int64_t place, tile, line = 0;
 };
-// How many there are. A pixel and a place have `channels` numbers, a multiple of `lanes`.
+// The sizes. A pixel and a place have `channels` numbers, a multiple of `lanes`.
 struct Counts {
   std::int64_t lines, tiles, channels;
 };
 
-// What is added to each pixel: a bias of the channels, where there is one, and the numbers that were there before.
+// The values added to each pixel: an optional bias per channel and, if `add`, the previous numbers.
 struct Added {
   const float* bias = nullptr;
   bool add = false;
   Added from(std::int64_t channel) const { return {bias ? bias + channel : nullptr, add}; }
 };
 
-inline constexpr std::size_t most_places = 9;  // of all schemes
+inline constexpr std::size_t most_places = 9;  // the maximum over all schemes
 
 // One kind of tile along one axis: m outputs of a kernel of r taps.
 struct CookToomScheme {
   int m, r;
   int n() const { return m + r - 1; }
 
-  // Pixels to places. Tile t begins at pixel t m; the outputs' gradient has m pixels for a tile, the input has n.
+  // Transforms pixels to places. Tile t begins at pixel t m; the outputs' gradient has m pixels per tile, the input has
+  // n.
   using ToPlaces = void (*)(const Pixels<const float>&, const Places<float>&, const Counts&);
   ToPlaces input, output_grad;
-  // The same for one tile, whose pixels lie anywhere: n or m addresses.
+  // The same for one tile whose pixels have arbitrary addresses: n or m of them.
   using TileToPlaces = void (*)(const float* const* pixels, float* places, std::int64_t place, std::int64_t channels);
   TileToPlaces input_tile, output_grad_tile;
-  // Places to m pixels for each tile.
+  // Transforms places to m pixels for each tile.
   using ToPixels = void (*)(const Places<const float>&, const Pixels<float>&, const Counts&, const Added&);
   ToPixels output;
   using TileToPixels = void (*)(const float* places, std::int64_t place, float* const* pixels, std::int64_t channels,
                                 const Added&);
   TileToPixels output_tile;
-  // The r taps of a line of the kernel to n places, and back for the kernel's gradient; and the numbers, (n, r), that
-  // multiply the taps.
+  // Transforms the r taps of a line of the kernel to n places, and back for the kernel's gradient. kernel_elements
+  // points to the (n, r) factors of the taps.
   ToPlaces kernel;
   ToPixels kernel_grad;
   const float* kernel_elements;
 };
 
-// The elements of M. The processor can multiply with a number in memory as fast as with a register. GCC does not know
-// that these are constants; it would load them all into registers again for each tile.
+// Returns the elements of M. The processor multiplies with a number in memory as fast as with a register. The asm
+// statement hides from GCC that these are constants; otherwise GCC would load them all into registers for each tile.
 template <class M>
 [[gnu::always_inline]] inline const float* factors_of() {
   const float* factors = elements<M>.data();
@@ -66,7 +68,7 @@ template <class M>
   return factors;
 }
 
-// A tile with its pixels at pixel(k), and with places `place` apart.
+// Transforms a tile whose pixels are at pixel(k). The places are `place` numbers apart.
 template <class M, class Pixel>
 [[gnu::always_inline]] inline void transform_tile(Pixel pixel, float* to, std::int64_t place, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; c += lanes) {
@@ -76,7 +78,7 @@ template <class M, class Pixel>
     unroll<M::rows>([&](auto i) __attribute__((always_inline)) { store<lanes>(to + c + i * place, out[i]); });
   }
 }
-// The same back.
+// The reverse of transform_tile().
 template <class M, class Pixel>
 [[gnu::always_inline]] inline void restore_tile(const float* from, std::int64_t place, Pixel pixel,
                                                 std::int64_t channels, const Added& added) {
@@ -119,7 +121,7 @@ void to_pixels(const Places<const float>& places, const Pixels<float>& pixels, c
     }
 }
 
-// One tile whose pixels lie anywhere.
+// Transforms one tile whose pixels have arbitrary addresses.
 template <class M>
 void to_places_of(const float* const* pixels, float* places, std::int64_t place, std::int64_t channels) {
   transform_tile<M>(

@@ -6,12 +6,12 @@ namespace tandem::cpu {
 
 namespace {
 
-// `count` pixels of a row of an image, of which the first is `first` and the others lie `step` apart.
+// `count` pixels of a row of an image. The first is `first`, and the distance between them is `step`.
 struct RowPart {
   std::int64_t first, step, count;
 };
 
-// Copies them, with zeros around the image and behind the channels.
+// Copies these pixels, with zeros outside the image and after the channels.
 template <class T>
 void lay_out(const T* row, const ChannelsLastImage& image, const RowPart& part, float* to) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
@@ -30,7 +30,7 @@ void lay_out(const T* row, const ChannelsLastImage& image, const RowPart& part, 
   std::fill(to + end * stride, to + part.count * stride, 0.0f);
 }
 
-// The way back: writes the pixels, or adds to them.
+// The reverse of lay_out(): writes the pixels, or adds to them.
 template <class T>
 void put_back(const float* from, const ChannelsLastImage& image, const RowPart& part, bool add, T* row) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;
@@ -85,7 +85,7 @@ ToTiles::ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64
       stride_(padded(image_.channels)),
       pixels_of_tile_(pixels(tiling.columns, 1)) {
   for (const auto& line : tiling.columns.lines) longest_ = std::max(longest_, pixels(tiling.columns, line.tiles));
-  // There is at most a strip for each row of tiles.
+  // There is at most one strip for each row of tiles.
   column_step_ = spread(block * pixels(tiling.rows, 1) * stride_);
   place_step_ = spread(tiling.columns.tiles * column_step_);
   if (!image_.has_whole_vectors()) return;
@@ -135,7 +135,7 @@ void ToTiles::transform_row(const char* row, float* to) {
   const auto& [scheme, step, lines, tiles] = tiling_.columns;
   const auto transform = kind_ == Kind::input ? scheme->input : scheme->output_grad;
   const auto transform_tile = kind_ == Kind::input ? scheme->input_tile : scheme->output_grad_tile;
-  // Copies: the compiler would read members again after each store.
+  // Copies, because the compiler would reload members after each store.
   const std::int64_t column_step = column_step_, place_step = place_step_, channels = stride_;
   const auto count = static_cast<std::size_t>(pixels_of_tile_);
   const float* const zeros = row_buffer_;
@@ -207,7 +207,7 @@ std::int64_t FromTiles::numbers() const {
 
 void FromTiles::use(float* memory) {
   row_buffer_ = memory;
-  std::fill(row_buffer_, row_buffer_ + stride_, 0.0f);  // pixels outside of the image are added to what is here
+  std::fill(row_buffer_, row_buffer_ + stride_, 0.0f);  // pixels outside the image are added to these zeros
   products_ = row_buffer_ + longest_ * stride_;
   by_row_ = products_ + columns_ * tiling_.rows.scheme->n() * place_step_;
 }
@@ -237,7 +237,7 @@ void FromTiles::along_rows(const std::vector<Strip>& strips, const Added& added)
           const std::int64_t next = step * image_.next, whole = line.outputs / scheme->m;
           scheme->output({from, stride_, tile}, {pixels, next}, {1, whole, stride_}, added);
           if (whole < line.tiles) {
-            // The last tile has more pixels than the image. Those go to row_buffer_.
+            // The last tile has more pixels than the image. The excess pixels go to row_buffer_.
             std::array<float*, most_places> seen;
             for (std::int64_t k = 0; k < scheme->m; ++k) {
               const std::int64_t at = whole * scheme->m + k;

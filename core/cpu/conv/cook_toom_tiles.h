@@ -1,5 +1,5 @@
-// The tiles of an image along both axes: how they are cut, and the way from an image to places and back, for both
-// orders of cook_toom_orders.h.
+// The tiles of an image along both axes, and the transforms from an image to places and back, for both orders of
+// cook_toom_orders.h.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -12,8 +12,8 @@
 
 namespace tandem::cpu {
 
-// An axis of a convolution, cut into tiles. Where the kernel is dilated, the pixels that one tile sees lie `step`
-// apart, and the axis falls into as many lines, each of which begins one pixel later.
+// An axis of a convolution, divided into tiles. If the kernel is dilated, the pixels that one tile reads are `step`
+// apart. The axis then consists of `step` lines, each of which begins one pixel later.
 struct Axis {
   struct Line {
     std::int64_t first_output, first_input, outputs, tiles;
@@ -26,16 +26,16 @@ struct Axis {
 
   Axis(const CookToomScheme* scheme, std::int64_t outputs, std::int64_t dilation, std::int64_t padding);
 
-  // Pixels of the input that `count` tiles one after the other see.
+  // Returns the number of input pixels that `count` consecutive tiles read.
   std::int64_t seen(std::int64_t count) const { return count * scheme->m + scheme->r - 1; }
 };
 
-// Tiles of one line of rows of one image, with all their columns: a part of a block.
+// The tiles of one line of rows of one image, with all their columns. A block consists of strips.
 struct Strip {
   std::int64_t image;
   const Axis::Line* line;
   std::int64_t first, count;                 // rows of tiles of this line
-  std::int64_t tile, input_row, output_row;  // how many of each the strips before it have
+  std::int64_t tile, input_row, output_row;  // the total number of each in the preceding strips
 };
 
 struct Tiling {
@@ -43,28 +43,28 @@ struct Tiling {
   std::int64_t images;
 
   int places() const { return rows.scheme->n() * columns.scheme->n(); }
-  // Rows of tiles are counted through all images; a block is some of them.
+  // Rows of tiles are counted across all images; a block is a range of them.
   std::int64_t tile_rows() const { return images * rows.tiles; }
   std::vector<Strip> strips(std::int64_t first, std::int64_t last) const;
 };
 
-// The way from an image, the input or the outputs' gradient, to places: first along the rows of pixels, for a whole
-// block, and then along the columns, one place of the rows at a time. So the places of one column of a block's tiles,
-// which are multiplied next, are still in the cache.
+// Transforms an image, the input or the outputs' gradient, to places: first along the rows of pixels, for a whole
+// block, and then along the columns, one place of the rows at a time. The places of one column of a block's tiles,
+// which are multiplied next, are therefore still in the cache.
 class ToTiles {
  public:
   enum class Kind { input, output_grad };
 
-  // `image` outlives this. `block` is the number of tile rows in a block.
+  // `image` must outlive this object. `block` is the number of tile rows in a block.
   ToTiles(const Tiling& tiling, Kind kind, const Array& image, std::int64_t block);
 
-  // Numbers of memory that it needs, and where they are.
+  // numbers() returns how much memory the object needs, in numbers; use() sets its address.
   std::int64_t numbers() const;
   void use(float* memory);
 
   void along_rows(const std::vector<Strip>& strips);
-  // Place `column` of the rows: writes its places along the columns, (tiles, padded channels) each, place_step apart.
-  // Tiles are in the order of rows of tiles.
+  // For place `column` of the rows, writes the places along the columns, (tiles, padded channels) each, place_step
+  // apart. Tiles are in the order of rows of tiles.
   void along_columns(const std::vector<Strip>& strips, std::int64_t column, float* tiles,
                      std::int64_t place_step) const;
 
@@ -74,12 +74,12 @@ class ToTiles {
   std::int64_t row_of(const Strip& strip) const;
   void transform_row(const char* row, float* to);
 
-  // The tiles of a line of columns: those at the edges, and between them [begin, end), whose pixels all lie in the
-  // image.
+  // The tiles of a line of columns. The tiles [begin, end) have all their pixels inside the image; `edges` are the
+  // others.
   struct LineTiles {
     struct Edge {
       std::int64_t tile;
-      std::array<std::int64_t, most_places> pixels;  // numbers from the begin of the row, or -1 outside of the image
+      std::array<std::int64_t, most_places> pixels;  // offsets from the beginning of the row, or -1 outside the image
     };
     std::int64_t begin, end;
     std::vector<Edge> edges;
@@ -89,23 +89,23 @@ class ToTiles {
   const Tiling& tiling_;
   const Kind kind_;
   const ChannelsLastImage image_;
-  const std::int64_t stride_;  // numbers of a pixel here: padded channels
+  const std::int64_t stride_;  // numbers per pixel: padded channels
   const std::int64_t pixels_of_tile_;
   std::int64_t longest_ = 0, column_step_, place_step_;
-  std::shared_ptr<const std::vector<LineTiles>> tiles_of_lines_;  // where pixels can be read where they are
+  std::shared_ptr<const std::vector<LineTiles>> tiles_of_lines_;  // set if pixels can be read in place
   float *row_buffer_ = nullptr, *by_column_ = nullptr;
 };
 
-// The way back from places to an image, first along the columns and then along the rows.
+// Transforms places back to an image, first along the columns and then along the rows.
 class FromTiles {
  public:
-  // `columns` is the number of columns whose products are kept at a time: 1, or all of them.
+  // `columns` is the number of columns whose products are stored at a time: 1, or all of them.
   FromTiles(const Tiling& tiling, const Array& image, std::int64_t block, std::int64_t columns = 1);
 
   std::int64_t numbers() const;
   void use(float* memory);
 
-  // Where the products of place `column` of the rows are to be, as ToTiles has its tiles.
+  // Returns the address for the products of place `column` of the rows, which have the layout of ToTiles' tiles.
   float* products(std::int64_t column) const {
     return products_ + column % columns_ * tiling_.rows.scheme->n() * place_step_;
   }

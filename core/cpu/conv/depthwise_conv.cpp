@@ -15,16 +15,16 @@ namespace {
 // Vectors of an output row, and taps of a row of the kernel, whose sums fit into the registers for two rows.
 constexpr int most_vectors = lanes == 16 ? 8 : 4, most_taps = most_vectors;
 
-// Channels repeat themselves along the vectors of a row after so many of them.
+// Returns after how many vectors of a row the assignment of channels to lanes repeats.
 std::int64_t phases_of(std::int64_t channels) { return std::lcm<std::int64_t>(channels, lanes) / lanes; }
 
-// A kernel as its products see it: for each phase, the vectors that repeat themselves along a row, and each tap, the
+// A kernel in the layout of its products: for each phase (the vectors whose lanes repeat along a row) and each tap, the
 // numbers of the lanes.
 struct LaneKernel {
   std::int64_t channels, height, width, phases;
   Array taps, bias;  // (phases, height * width, lanes) and (phases, lanes)
 
-  // `weight` (C, 1, height, width) and `bias` (C).
+  // Takes `weight` (C, 1, height, width) and `bias` (C).
   LaneKernel(const Array& weight, const std::optional<Array>& bias)
       : channels(weight.dim(0)),
         height(weight.dim(2)),
@@ -42,13 +42,13 @@ struct LaneKernel {
   }
 };
 
-// Rows that lie in the image, of those that two output rows see.
+// The rows inside the image among those that two output rows read.
 struct SeenRows {
   std::int64_t first, last;
 };
 
-// The sums of `vectors` vectors, `step` apart, of two output rows. `seen` is what the first of them sees through the
-// kernel's first tap; rows of what is seen are seen_step apart, and of outputs out_step.
+// Computes the sums of `vectors` vectors, `step` apart, of two output rows. `seen` points to the numbers that the first
+// vector reads through the kernel's first tap. Input rows are seen_step apart, and output rows out_step.
 template <int vectors>
 void sum_products(const LaneKernel& kernel, std::int64_t phase, const float* seen, std::int64_t seen_step,
                   SeenRows rows, std::int64_t step, float* out, std::int64_t out_step) {
@@ -58,8 +58,8 @@ void sum_products(const LaneKernel& kernel, std::int64_t phase, const float* see
   const Lanes bias = load<lanes>(kernel.bias.data<float>() + phase * lanes);
   Lanes upper[vectors], lower[vectors];
   unroll<vectors>([&](auto v) __attribute__((always_inline)) { upper[v] = lower[v] = bias; });
-  // A row of the image, which the upper output row sees through the kernel's row `tap`, and the lower one through the
-  // row before it.
+  // Adds a row of the image. The upper output row reads it through the kernel's row `tap`, and the lower output row
+  // through the previous row of the kernel.
   const auto add_row = [&](auto by_upper, auto by_lower) __attribute__((always_inline)) {
     const float* from = seen;
     for (std::int64_t w = 0; w < kernel_row; w += lanes, from += channels) {
@@ -96,19 +96,19 @@ void copy_row(const From* from, std::int64_t count, To* to) {
   for (; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
 }
 
-// What a band sees. Copy h in `copies` is of the row that is h rows below the first one that is seen, in f32 and with
-// its padding. Copies [begin, end) are in the image. The others are padding, and stay unused.
+// The input of a band. Copy h in `copies` is of the row that is h rows below the first input row, in f32 and with its
+// padding. Copies [begin, end) are inside the image. The others are padding and unused.
 struct SeenBand : RowBand {
   std::int64_t worker, begin, end;
-  float *copies, *room;  // `room` is for what a caller needs besides
+  float *copies, *room;  // `room` is extra memory for the caller
 };
 
-// The bands of a convolution, with what they see.
+// The bands of a convolution, with their inputs.
 struct SeenBands {
   const Window& window;
   RowBands bands;
   std::int64_t images, channels, height, out_height;
-  std::int64_t row, out_row;  // numbers of a row of the image, and of outputs
+  std::int64_t row, out_row;  // numbers in a row of the image, and in a row of outputs
   std::int64_t phases, vectors;
   std::int64_t seen_row;  // from one copy to the next
 
@@ -123,7 +123,7 @@ struct SeenBands {
         out_row(y.dim(3) * channels),
         phases(phases_of(channels)),
         vectors((out_row + lanes - 1) / lanes) {
-    // Rows with their padding, and with what the last vector reads beyond the end.
+    // Rows include their padding, and the numbers that the last vector reads beyond the end.
     const std::int64_t most_read = vectors * lanes + (window.kernel.w - 1) * channels;
     seen_row = spread(padded(std::max(before() + row, most_read)));
   }
@@ -131,7 +131,7 @@ struct SeenBands {
   std::int64_t workers() const { return std::min<std::int64_t>(omp_get_max_threads(), bands.count()); }
   std::int64_t vectors_of(std::int64_t phase) const { return (vectors - phase + phases - 1) / phases; }
 
-  // Calls f(band) for each band of x, which has `room` numbers of memory of its worker's.
+  // Calls f(band) for each band of x. The band has `room` numbers of its worker's memory.
   template <class T, class F>
   void for_each(const Array& x, std::int64_t room, F f) const {
     const std::int64_t copied = (window.kernel.h + RowBands::most_rows - 1) * seen_row;
@@ -160,7 +160,7 @@ void convolve(const Array& x, const LaneKernel& kernel, const Window& window, co
     T* const out = static_cast<T*>(y.raw()) + (band.image * bands.out_height + band.first) * out_row;
     float *const sums = band.room, *to = sums;
     if constexpr (std::is_same_v<T, float>) {
-      // Whole vectors and rows go straight into the image.
+      // Whole vectors and rows are written directly to the image.
       if (out_row % lanes == 0 && band.rows % 2 == 0) to = out;
     }
     for (std::int64_t phase = 0; phase < std::min(bands.phases, bands.vectors); ++phase) {
@@ -186,16 +186,17 @@ void convolve(const Array& x, const Array& weight, const std::optional<Array>& b
   else convolve<float>(x, kernel, window, y);
 }
 
-// Rows of the outputs' gradient, and of the image that they see through one row of the kernel. Rows first, first + 2
-// and so on of the gradient are upper rows. The row after each of them is its lower row. It sees the same row of the
-// image through the previous row of the kernel.
+// Rows of the outputs' gradient, and of the image rows that they read through one row of the kernel. Rows first, first
+// + 2 and so on of the gradient are upper rows. The row after each upper row is its lower row. It reads the same image
+// row through the previous row of the kernel.
 struct SeenPairs {
   const float *gradient, *seen;
   std::int64_t gradient_step, seen_step, first, last;
 };
 
-// Adds up products of vectors of the gradient, `count` of a row and `step` apart, with those that they see through the
-// first of some `taps`, through the second, and so on. `lanes_of_last` is how many lanes of the last vector count.
+// Adds up products of vectors of the gradient, `count` per row and `step` apart, with the pixels that they read through
+// the first of some `taps`, through the second, and so on. `lanes_of_last` is the number of valid lanes in the last
+// vector.
 template <int taps, bool by_upper, bool by_lower>
 void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t count, std::int64_t step,
                      std::int64_t lanes_of_last, float* upper_sums, float* lower_sums) {
@@ -228,8 +229,8 @@ void sum_products_of(const SeenPairs& rows, std::int64_t channels, std::int64_t 
   });
 }
 
-// For each worker, the sums of the weight's gradient as LaneKernel has its taps: (workers, phases, height, width,
-// lanes).
+// Returns for each worker the sums of the weight's gradient, in the layout of LaneKernel's taps: (workers, phases,
+// height, width, lanes).
 template <class T>
 Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
   const SeenBands bands(window, x, grad_y);
@@ -264,7 +265,7 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
           if (h == 0) return run(yes, no, from, until);
           if (h == window.kernel.h) return run(no, yes, from, pairs);
           run(yes, yes, from, pairs);
-          // The last row of an odd number has none behind it.
+          // If the number of rows is odd, no row follows the last one.
           if (rows % 2 != 0 && until == rows) run(yes, no, std::max(from, rows - 1), rows);
         });
       }
@@ -273,9 +274,9 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
   return sums;
 }
 
-// Whether this is faster than oneDNN. Where channels fill oneDNN's vectors, it is for kernels of `enough` taps, and
-// for smaller ones elsewhere. Found by bench/convolutions with AVX-512: for sums on an AMD EPYC (Zen 4), for the
-// gradient of the weight on an Intel Xeon.
+// Returns whether this method is faster than oneDNN. If channels fill oneDNN's vectors, that is so for kernels with at
+// least `enough` taps, otherwise for kernels with at least 9. Found by bench/convolutions with AVX-512: for sums on an
+// AMD EPYC (Zen 4), for the gradient of the weight on an Intel Xeon.
 constexpr std::int64_t enough_for_sums = 26, enough_for_weight = 10;
 bool is_faster(const Window& window, std::int64_t enough) {
   return window.kernel.h * window.kernel.w >= (window.groups % lanes == 0 ? enough : 9);
@@ -302,7 +303,7 @@ void DepthwiseConv::run(const ConvArrays& a) {
     return convolve(a.y, rotated(a.weight), std::nullopt, rotated(layer_.window), a.grad_x);
   const Array sums = a.x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(a.x, a.y, layer_.window)
                                                 : sum_gradients<float>(a.x, a.y, layer_.window);
-  // Lanes, phase by phase and worker by worker, belong to the channels in turn.
+  // The lanes, phase by phase and worker by worker, belong to the channels in turn.
   const std::int64_t numbers = a.grad_weight.numel();
   const Array total = Array::empty(a.grad_weight.shape()), rows = sums.reshape({-1, numbers / a.x.dim(1), lanes});
   backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, numbers}), total.reshape({1, -1}));

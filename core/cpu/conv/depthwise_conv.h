@@ -1,11 +1,11 @@
-// Depthwise convolutions of stride 1: each channel has a kernel of its own, and gives one output channel.
+// Depthwise convolutions of stride 1: each channel has its own kernel and yields one output channel.
 //
-// Images are channels last, so that the numbers of a row of pixels lie together, and an output is a sum of products
-// with the numbers that lie whole pixels away. The lanes of a vector run along such a row through pixels and channels
-// alike: all of them are used for any number of channels. Which numbers of the kernel stand in the lanes repeats itself
-// after the least common multiple of the channels and the lanes. oneDNN gives each lane a channel, and for 2 channels
-// most lanes nothing to do. Columns of padding are multiplied as zeros: an Inf in the weight or in the outputs'
-// gradient becomes NaN there. An Inf in the input spreads to nothing that does not see it.
+// Images are channels last, so the numbers of a row of pixels are adjacent. An output is a sum of products with numbers
+// at distances of whole pixels. The lanes of a vector cover consecutive numbers of such a row, across pixels and
+// channels, so all lanes are used for any number of channels. The assignment of kernel elements to lanes repeats after
+// the least common multiple of the number of channels and the number of lanes. oneDNN assigns one channel to each lane,
+// so with 2 channels most lanes are idle. Columns of padding are multiplied as zeros: an Inf in the weight or in the
+// outputs' gradient becomes NaN there. An Inf in the input affects only the outputs whose windows contain it.
 #pragma once
 
 #include <tandem/core/cpu/conv/conv_method.h>

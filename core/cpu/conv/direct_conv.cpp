@@ -19,7 +19,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// n numbers, again and again, in all lanes. From memory this is one instruction.
+// Repeats n numbers in all lanes. From memory this is one instruction.
 template <int n>
 Lanes repeated(vec<float, n> v) {
   if constexpr (n == lanes) return v;
@@ -36,7 +36,7 @@ Lanes repeated(vec<float, n> v) {
   (std::make_integer_sequence<int, lanes>{});
 }
 
-// Picks lane index(i) of a and b for each lane i. The lanes of b are numbered on from those of a.
+// Picks lane index(i) of a and b for each lane i. The numbering of b's lanes continues that of a's.
 template <class F>
 Lanes pick(Lanes a, Lanes b, F index) {
   return [&]<int... i>(std::integer_sequence<int, i...>) {
@@ -45,7 +45,7 @@ Lanes pick(Lanes a, Lanes b, F index) {
   (std::make_integer_sequence<int, lanes>{});
 }
 
-// Adds up every n neighbours within the n vectors `v`, in all of them at once, in place. The first one has the sums.
+// Adds up every n neighbours within the n vectors `v`, for all of them at once, in place. Returns the sums.
 template <int n>
 [[gnu::always_inline]] inline Lanes sums_of(Lanes* v) {
   if constexpr (n > 1) {
@@ -60,21 +60,21 @@ template <int n>
   }
 }
 
-// Output channels that stand side by side in a vector. The other lanes are for neighbours in a row of the kernel.
+// The number of output channels side by side in a vector. The other lanes are for neighbours in a row of the kernel.
 constexpr std::int64_t most_together = 8;
 std::int64_t together(std::int64_t out_channels) {
   return std::min<std::int64_t>(most_together, static_cast<std::int64_t>(std::bit_ceil(std::uint64_t(out_channels))));
 }
 
-// Rows of output pixels, and rows of the image around them in which padding is written out: each output pixel sees
-// whole rows of the kernel.
+// Rows of output pixels, and the image rows around them with explicit padding, so each output pixel reads whole rows of
+// the kernel.
 struct OutputRows {
-  const float* x;      // what the first output pixel sees
+  const float* x;      // the numbers that the first output pixel reads
   std::int64_t x_row;  // from one row of x to the next, in numbers
   std::int64_t channels, out_width, out_channels;
-  // (O / together, KH, KW * C / n, together, n), where n = lanes / together. It is filled up with zeros.
+  // (O / together, KH, KW * C / n, together, n), where n = lanes / together. It is padded with zeros.
   const float* weight;
-  const float* bias;  // filled up with zeros, too
+  const float* bias;  // also padded with zeros
   Window window;
 
   std::int64_t kernel_row() const { return window.kernel.w * channels; }
@@ -82,11 +82,11 @@ struct OutputRows {
     return x + (row * window.stride.h + k * window.dilation.h) * x_row + column * window.stride.w * channels;
   }
 
-  // Output channels from `o` on, of the P pixels of `row` from `column` on, to `out`.
+  // Computes output channels starting at `o`, of the P pixels of `row` starting at `column`, and writes them to `out`.
   template <int outputs, int P>
   [[gnu::always_inline]] void compute_tile(std::int64_t row, std::int64_t column, std::int64_t o, float* out) const {
     constexpr int n = lanes / outputs, half = (P + 1) / 2;
-    // The next tile comes after this one in memory. A larger kernel has seen most of what the next tile sees.
+    // The next tile follows this one in memory. With a larger kernel, this tile has read most of the next tile's input.
     const bool fetches_next = window.kernel == Extent(1);
     const std::int64_t step = window.stride.w * channels;
     Lanes sums[(P + n - 1) / n * n] = {};
@@ -104,8 +104,8 @@ struct OutputRows {
         for (int p = 0; p < P; ++p) {
           if (p == half) pixel += half * step;
           sums[p] += repeated<n>(load_at(pixel + p % half * step)) * w;
-          // Hides from GCC how the addresses hang together. It would keep one in a register for each pixel, and there
-          // are not so many registers.
+          // Hides the relation between the addresses from GCC. It would otherwise keep one in a register for each
+          // pixel, and there are not enough registers.
           asm("" : "+r"(pixel));
         }
         weights += lanes;
@@ -120,7 +120,7 @@ struct OutputRows {
       store_pixels<outputs>(sums_of<n>(sums + p) + biases, std::min(P - p, n), o, out + p * out_channels);
   }
 
-  // The sums of the first `pixels` of a vector.
+  // Stores the sums of the first `pixels` pixels of a vector.
   template <int outputs>
   [[gnu::always_inline]] void store_pixels(Lanes sums, int pixels, std::int64_t o, float* out) const {
     if (out_channels == outputs) return store_some<lanes>(out, sums, pixels * outputs);
@@ -132,10 +132,10 @@ struct OutputRows {
     for (int p = 0; p < pixels; ++p) store_some<lanes>(out + p * out_channels + o, sums, count, p * outputs);
   }
 
-  // The same for all columns, in tiles of P. The last two tiles may overlap.
+  // Computes all columns, in tiles of P. The last two tiles may overlap.
   template <int outputs, int P>
   void compute_tiles(std::int64_t row, std::int64_t o, float* out) const {
-    const OutputRows rows = *this;  // a copy: no store to `out` can change it, so that GCC keeps it in registers
+    const OutputRows rows = *this;  // a copy: no store to `out` can change it, so GCC keeps it in registers
     std::int64_t column = 0;
     for (; column + P < rows.out_width; column += P)
       rows.compute_tile<outputs, P>(row, column, o, out + column * rows.out_channels);
@@ -143,9 +143,9 @@ struct OutputRows {
     rows.compute_tile<outputs, P>(row, column, o, out + column * rows.out_channels);
   }
 
-  // A row of output pixels, to `out`. A tile has as many columns as there are registers for their sums, or the fewer
-  // that cover the row best; a multiple of n, where a row has so many. AVX-512 has 32 registers, but 16 sums keep both
-  // multipliers busy.
+  // Computes a row of output pixels and writes it to `out`. A tile has as many columns as there are registers for their
+  // sums, or fewer if that covers the row better. It is a multiple of n if the row has so many columns. AVX-512 has 32
+  // registers, but 16 sums keep both multipliers busy.
   template <int outputs>
   void compute_row(std::int64_t row, float* out) const {
     constexpr int n = lanes / outputs, registers = lanes == 16 ? 16 : 14, most = registers / n * n;
@@ -166,7 +166,7 @@ struct OutputRows {
   }
 };
 
-// A kernel of 1 x 1 between few channels. Where both numbers are known when this is compiled, GCC computes many pixels
+// Computes a 1 x 1 kernel between few channels. Since both numbers are known at compile time, GCC computes many pixels
 // side by side.
 template <int inputs, int outputs>
 void by_pixels(const float* __restrict x, const float* weight, const float* bias, std::int64_t pixels,
@@ -184,12 +184,12 @@ void by_pixels(const float* __restrict x, const float* weight, const float* bias
     }
 }
 
-// Whether each output pixel sees the input pixel in the same place, and no other.
+// Returns whether each output pixel reads only the input pixel at the same position.
 bool is_pixelwise(const Window& window) {
   return window.kernel == Extent(1) && window.stride == Extent(1) && window.padding == Extent(0);
 }
 
-// The function above for these numbers of channels, or null where there is none.
+// Returns by_pixels() for these numbers of channels, or null if there is no instance.
 using ByPixels = void (*)(const float*, const float*, const float*, std::int64_t, float*);
 ByPixels by_pixels_of(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   ByPixels found = nullptr;
@@ -207,12 +207,12 @@ bool can(DType dtype, const Window& window) {
   return (dtype == DType::f32 || dtype == DType::bf16) && window.groups == 1 && window.dilation.w == 1;
 }
 
-// So few outputs that direct sums are worth a conversion from bf16, and faster than tiles. For gradients of the input,
-// its channels are the outputs.
+// With at most this many outputs, direct sums are worth a conversion from bf16, and faster than tiles. For gradients of
+// the input, its channels are the outputs.
 constexpr std::int64_t few = 4;
 
-// Chosen by bench/convolutions, with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on another (Zen 4) and on an Intel Xeon:
-// elsewhere oneDNN is as fast.
+// Chosen by bench/convolutions, with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on another (Zen 4) and on an Intel Xeon.
+// For other layers oneDNN is as fast.
 bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   const bool avx512 = onednn::has_avx512(), single = window.kernel == Extent(1);
   const std::int64_t products = inputs * window.kernel.h * window.kernel.w;  // for one output
@@ -222,7 +222,7 @@ bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) 
   return outputs <= most_together ? products >= 20 : !avx512 && outputs <= 16 && products >= 400;
 }
 
-// `kernels` (O, KH, KW, C) and `bias` (O) as OutputRows has them.
+// `kernels` (O, KH, KW, C) and `bias` (O), in the layout of OutputRows.
 struct Packed {
   Array weight, bias;
 
@@ -238,7 +238,7 @@ struct Packed {
   }
 };
 
-// Each output pixel sees the input pixel in the same place: all pixels are one long row, which threads share.
+// Each output pixel reads the input pixel at the same position. All pixels form one long row, which threads share.
 void convolve_pixels(const Array& x, const Array& kernels, const std::optional<Array>& bias, const Window& window,
                      const Array& y) {
   const std::int64_t channels = x.dim(1), out_channels = y.dim(1), pixels = x.numel() / channels;
@@ -263,7 +263,7 @@ void convolve_pixels(const Array& x, const Array& kernels, const std::optional<A
   });
 }
 
-// x and y are of f32, and `weight` is (O, KH, KW, C).
+// x and y are f32, and `weight` is (O, KH, KW, C).
 void convolve(const Array& x, const Array& weight, const std::optional<Array>& bias, const Window& window,
               const Array& y) {
   const Array kernels = weight.to(DType::f32).contiguous();
@@ -313,7 +313,7 @@ bool DirectConv::pays() const {
   if (!can(layer_.dtype, layer_.window) || !is_faster(layer_.window, inputs, outputs)) return false;
   if (layer_.pass == ConvPass::input_gradient)
     return stride == Extent(1) && can_rotate(layer_.window) && outputs <= few;
-  // All of a bf16 image is converted, so that it does not pay where the stride leaves out pixels.
+  // A bf16 image is converted as a whole, which does not pay if the stride skips pixels.
   const bool sees_all = kernel.h >= stride.h && kernel.w >= stride.w;
   return layer_.pass == ConvPass::outputs && (layer_.dtype == DType::f32 || (outputs <= few && sees_all));
 }

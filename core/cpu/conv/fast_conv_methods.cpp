@@ -13,11 +13,11 @@ namespace tandem {
 void add_fast_conv_methods() {
   using namespace cpu;
   AnnexList<FastConvMethod>& methods = fast_conv_methods();
-  // These read and write 16-bit images themselves.
+  // These methods read and write 16-bit images directly.
   methods.add({"CookToomConv", make_conv_method<CookToomConv>});
   methods.add({"OneChannelConv", make_conv_method<OneChannelConv>});
   methods.add({"DepthwiseConv", make_conv_method<DepthwiseConv>});
-  // The methods below see a layer in f32 where that is faster than 16 bits.
+  // The methods below compute a layer in f32 if that is faster than 16 bits.
   methods.add({"ConvertedConv", make_conv_method<ConvertedConv>});
   methods.add({"DirectConv", make_conv_method<DirectConv>});
   methods.add({"OneDnnConv", make_onednn_conv});

@@ -1,5 +1,5 @@
-// Vectors of channels, as the methods of this room use them: how many lanes there are, memory that fits whole vectors,
-// and loops that are written out when they are compiled.
+// Vectors of channels for the methods of this folder: the number of lanes, sizes of memory for whole vectors, and loops
+// that are unrolled at compile time.
 #pragma once
 
 #include <tandem/core/cpu/simd.h>
@@ -10,15 +10,15 @@
 
 namespace tandem::cpu {
 
-// The numbers of a vector.
+// The number of elements of a vector.
 inline constexpr int lanes = float_lanes;
 using Lanes = vec<float, lanes>;
 
-// A number of channels, rounded up to whole vectors.
+// Rounds a number of channels up to whole vectors.
 constexpr std::int64_t padded(std::int64_t channels) { return (channels + lanes - 1) / lanes * lanes; }
 
-// Distances in memory, in numbers. Multiples of a large power of two share few places of a cache, so that they would
-// drive each other out.
+// Returns a distance in memory, in numbers, that is not a multiple of a large power of two. Numbers at such distances
+// share few sets of a cache and would evict each other.
 constexpr std::int64_t spread(std::int64_t numbers) { return numbers % 256 == 0 ? numbers + 16 : numbers; }
 
 // Calls f(std::integral_constant<int, 0>{}), f(1), ... up to count - 1.
@@ -28,8 +28,8 @@ template <int count, class F>
   (std::make_integer_sequence<int, count>{});
 }
 
-// Cuts `rows` into parts of nearly equal size, at most `most`, and calls f(std::integral_constant<int, part>{}, first
-// row) for each.
+// Divides `rows` into parts of nearly equal size, at most `most`, and calls f(std::integral_constant<int, part>{},
+// first row) for each part.
 template <int most, class F>
 void for_each_part(std::int64_t rows, F f) {
   const std::int64_t parts = (rows + most - 1) / most;

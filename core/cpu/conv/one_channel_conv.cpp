@@ -14,9 +14,9 @@ namespace {
 
 using Tile = CookToom<4, 5>;
 constexpr std::int64_t m = Tile::m, n = Tile::n, taps = Tile::r;
-constexpr std::int64_t most_tiles = 32, most_seen = 64;  // of a part
-// Numbers from one place of a tile to the next, and from tile to tile. A place is a point at which a tile is evaluated
-// (cook_toom.h).
+constexpr std::int64_t most_tiles = 32, most_seen = 64;  // per part
+// The distances, in numbers, from one place of a tile to the next, and from tile to tile. A place is a point at which a
+// tile is evaluated (cook_toom.h).
 constexpr std::int64_t next_place = most_seen, next_tile = n * next_place;
 
 // Some rows of outputs of an image, and some tiles of those rows.
@@ -24,7 +24,8 @@ struct Part {
   std::int64_t image, row, rows, tile, tiles;
 };
 
-// The outputs of all images, cut into parts of nearly equal size whose numbers fit into the second-level cache.
+// Returns the outputs of all images, divided into parts of nearly equal size whose numbers fit into the second-level
+// cache.
 std::vector<Part> parts_of(const Shape& y) {
   const std::int64_t tiles = (y[3] + m - 1) / m, most_rows = most_seen - (taps - 1);
   const std::int64_t down = (y[2] + most_rows - 1) / most_rows, across = (tiles + most_tiles - 1) / most_tiles;
@@ -38,8 +39,8 @@ std::vector<Part> parts_of(const Shape& y) {
   return parts;
 }
 
-// What a part sees of its image, at the places of its tiles: number i of place p of tile t belongs to row i of those
-// that are seen.
+// The image rows that a part reads, at the places of its tiles: number i of place p of tile t belongs to row i of these
+// rows.
 class PlacedRows {
  public:
   PlacedRows(const ChannelsLastImage& image, Extent padding, float* memory)
@@ -72,7 +73,7 @@ class PlacedRows {
   float *transposed_, *places_;
 };
 
-// Sums of a vector of output channels: those of the products, for each row of the kernel and place, and the gradient's.
+// The sums for a vector of output channels: the products for each row of the kernel and each place, and the gradient.
 struct Sums {
   Lanes products[taps][n], gradient;
 };
@@ -95,7 +96,7 @@ std::vector<PlacedTaps> placed_weight(const Array& weight) {
   return places;
 }
 
-// The outputs of one tile in some neighbouring rows, from `at` of the tile's places on.
+// Computes the outputs of one tile in some neighbouring rows. `at` points to the first of the tile's places for them.
 template <int rows>
 [[gnu::always_inline]] inline void outputs_of(const float* at, const PlacedTaps& weight, Lanes (&y)[rows][m]) {
   // GCC would keep an address for each number in a tile, and spill most of them.
@@ -115,7 +116,8 @@ template <int rows>
   });
 }
 
-// The outputs of a part in some neighbouring rows, from row `i` of the part on. `to` is the first pixel of row i.
+// Computes the outputs of a part in some neighbouring rows, starting at row `i` of the part. `to` is the first pixel of
+// row i.
 template <int rows, class T>
 void convolve_rows(const PlacedRows& seen, const Part& part, std::int64_t i, const PlacedTaps& weight, Lanes bias,
                    std::int64_t width, T* to, std::int64_t next, std::int64_t next_row) {
@@ -137,12 +139,12 @@ void convolve_rows(const PlacedRows& seen, const Part& part, std::int64_t i, con
   }
 }
 
-// A tile's gradient of the outputs, in all rows of a part, at its places.
+// The gradient of a tile's outputs, in all rows of a part, at the tile's places.
 struct PlacedGradient {
-  // With AVX-512, places 64 rows apart would lie 4 KiB apart, and drive each other out of the first cache.
+  // With AVX-512, places 64 rows apart would be 4 KiB apart, and evict each other from the first-level cache.
   Lanes at[n][most_seen + 1];
 
-  // Returns the sum of the pixels. Behind the `pixels` that a row of the tile has are zeros.
+  // Returns the sum of the pixels. Zeros follow the `pixels` pixels that each row of the tile has.
   template <class T>
   Lanes place(const T* from, std::int64_t next, std::int64_t next_row, std::int64_t pixels, std::int64_t rows) {
     const auto place_rows = [&](auto load_pixel) __attribute__((always_inline)) {
@@ -162,10 +164,10 @@ struct PlacedGradient {
   }
 };
 
-// Adds a tile's products with its gradient, in some rows. The sums over these rows come first, and are then added to
-// the others: two levels keep errors small.
+// Adds a tile's products with its gradient, in some rows. The sums over these rows are computed first and then added to
+// the other sums, because two levels keep errors small.
 void add_products(const float* tile, const PlacedGradient& gradient, std::int64_t rows, Sums& sums) {
-  constexpr int places = 2;  // at once, so that one sum need not wait for another
+  constexpr int places = 2;  // at once, so no sum waits for the previous one
   for (std::int64_t p = 0; p < n; p += places, tile += places * next_place) {
     Lanes found[places][taps] = {};
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -182,7 +184,7 @@ void add_products(const float* tile, const PlacedGradient& gradient, std::int64_
   }
 }
 
-// Calls f(T{}, worker, part, what it sees) for all parts of y, which is of type T.
+// Calls f(T{}, worker, part, its input) for all parts of y, which is of type T.
 template <class F>
 void share_parts(const Array& x, const Array& y, const Window& window, F f) {
   const std::vector<Part> parts = parts_of(y.shape());
@@ -198,7 +200,7 @@ void share_parts(const Array& x, const Array& y, const Window& window, F f) {
   });
 }
 
-// The first pixel of a part, in some channels.
+// Returns the first pixel of a part, in some channels.
 template <class T>
 T* first_pixel(const ChannelsLastImage& image, const Part& part, std::int64_t vector) {
   return reinterpret_cast<T*>(image.row(part.image, part.row)) + part.tile * m * image.next + vector * lanes;

@@ -15,8 +15,8 @@ using Tag = memory::format_tag;
 constexpr auto direct = dnnl::algorithm::convolution_direct;
 constexpr auto f32 = memory::data_type::f32;
 
-// How a layer is described to oneDNN. Its fastest kernels are those for its blocked layout of images. With one channel,
-// or with exactly one vector of channels (16 in AVX-512), the blocked layout is the same memory as channels last.
+// Describes a layer to oneDNN. Its fastest kernels are for its blocked layout of images. With one channel, or with
+// exactly one vector of channels (16 in AVX-512), the blocked layout is the same memory as channels last.
 struct Description {
   const ConvLayer& layer;
   bool blocked;
@@ -31,7 +31,8 @@ struct Description {
   }
   memory::desc x() const { return image(layer.x); }
   memory::desc y() const { return image(layer.y); }
-  // The weight as the caller has it, and in the layout that oneDNN likes best. With groups, it wants a dimension more.
+  // The weight in the caller's layout, and in the layout that oneDNN prefers. With groups, oneDNN requires an
+  // additional dimension.
   memory::dims weight_dims() const {
     const auto& [kernel, stride, padding, dilation, groups] = layer.window;
     if (groups == 1) return {layer.y[1], layer.x[1], kernel.h, kernel.w};
@@ -54,7 +55,7 @@ struct Description {
         {kind, direct, x(), weight, bias(), y(), stride(), dilation(), padding(), padding()}, engine());
 #endif
   }
-  // A gradient, in the order of its arguments.
+  // Describes a gradient. The arguments are in the order of the primitive's.
   template <class Primitive, class... Arguments>
   auto gradient(const Arguments&... arguments) const {
 #if DNNL_VERSION_MAJOR >= 3
@@ -72,8 +73,8 @@ struct Description {
   memory::dims padding() const { return {layer.window.padding.h, layer.window.padding.w}; }
 };
 
-// What a layer asks oneDNN for, in the first layout of its images for which oneDNN has a kernel. describe(description)
-// asks. Blocked images of 16 channels on one side and 1 on the other have none in most directions.
+// Returns what describe(description) returns for the first layout of the images for which oneDNN has a kernel. For
+// blocked images of 16 channels on one side and 1 on the other, oneDNN has no kernel in most directions.
 template <class Describe>
 auto with_kernel(const ConvLayer& layer, Describe describe) {
   const auto in_layout = [&](Description description) {
@@ -90,8 +91,8 @@ auto with_kernel(const ConvLayer& layer, Describe describe) {
   }
 }
 
-// Where the kernel is dilated and there are no groups, TapConv computes gradients faster than code that multiplies with
-// all of the padding.
+// If the kernel is dilated and there are no groups, TapConv computes gradients faster than code that multiplies all of
+// the padding.
 template <class Desc>
 void refuse_padding(const ConvLayer& layer, const Desc& found) {
   if (layer.window.groups == 1 && layer.window.dilation != Extent(1)) refuse(found, "x64:gemm");
@@ -100,8 +101,8 @@ void refuse_padding(const ConvLayer& layer, const Desc& found) {
 void plan_outputs(const ConvLayer& layer, Plan& plan) {
   const auto [found, as] = with_kernel(layer, [&](const Description& description) {
     const auto forward = description.forward();
-    // This kernel of oneDNN reads memory that was never written, where some kernels that reach over 9 pixels and more
-    // see an image that is narrower. Those of up to 7 pixels were all tried.
+    // For some kernels with a reach of 9 pixels or more and a narrower image, this kernel of oneDNN reads memory that
+    // was never written. All kernels with a reach of up to 7 pixels were tested.
     const std::int64_t reach = (layer.window.kernel.w - 1) * layer.window.dilation.w + 1;
     if (reach > 7 && reach > layer.x[3] && has(Fault::wide_forward)) refuse(forward, "brgconv");
     return forward;
@@ -176,9 +177,10 @@ class OneDnnConv final : public ConvMethod {
   std::optional<Plan> plan_;
 };
 
-// oneDNN's slowdown over what its products alone would cost, for outputs and the gradient of the weight. It reads the
-// weight for each row of outputs, and waits for a weight that is larger than a cache (1 MiB) where rows are shorter
-// than 7 pixels: tried with 64 to 512 channels on an Intel Xeon. Its kernels for the gradient of the input do not wait.
+// Returns oneDNN's slowdown over what its products alone would cost, for outputs and the gradient of the weight. It
+// reads the weight for each row of outputs. If the weight is larger than a cache (1 MiB), it waits for the weight in
+// rows shorter than 7 pixels: measured with 64 to 512 channels on an Intel Xeon. Its kernels for the gradient of the
+// input do not wait.
 double slowdown(const ConvLayer& layer) {
   const auto& [kernel, stride, padding, dilation, groups] = layer.window;
   const std::int64_t weight = kernel.h * kernel.w * layer.x[1] * layer.y[1], width = layer.y[3];

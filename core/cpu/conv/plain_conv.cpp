@@ -14,7 +14,7 @@ using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>
 template <class T>
 using MatrixOf = Eigen::Map<Matrix<T>>;
 
-// Calls f(row, column, pixel) for each element of an image's window matrix that lies inside of the image. `row` is an
+// Calls f(row, column, pixel) for each element of an image's window matrix that lies inside the image. `row` is an
 // output pixel, `column` a tap of the kernel, and `pixel` is h * width + w of the input. The caller multiplies `column`
 // and `pixel` by a number of channels.
 template <class F>
@@ -29,14 +29,14 @@ void for_each_window_element(const ConvLayer& layer, F f) {
     }
 }
 
-// (H * W, C) of image `n`.
+// Returns image `n` as (H * W, C).
 template <class T>
 MatrixOf<T> image_matrix(const Array& a, std::int64_t n) {
   const std::int64_t pixels = a.dim(2) * a.dim(3);
   return {a.data<T>() + n * pixels * a.dim(1), pixels, a.dim(1)};
 }
 
-// The windows of an image in some channels, as rows (KH * KW * channels).
+// Returns the windows of an image in some channels, as rows (KH * KW * channels).
 template <class T>
 Matrix<T> windows_of(const ConvLayer& layer, const MatrixOf<T>& image, std::int64_t first, std::int64_t channels) {
   Matrix<T> rows = Matrix<T>::Zero(layer.y[2] * layer.y[3], layer.window.kernel.h * layer.window.kernel.w * channels);
@@ -46,7 +46,7 @@ Matrix<T> windows_of(const ConvLayer& layer, const MatrixOf<T>& image, std::int6
   return rows;
 }
 
-// Computes a pass. The weight, or its gradient, is (O, KH, KW, C / groups), whose rows fit those of windows_of.
+// Computes a pass. The weight, or its gradient, is (O, KH, KW, C / groups); its rows match those of windows_of.
 template <class T>
 void compute(const ConvLayer& layer, const ConvArrays& arrays, const Array& weight_khwc) {
   using Row = Eigen::Map<Eigen::Matrix<T, 1, Eigen::Dynamic>>;

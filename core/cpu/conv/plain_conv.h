@@ -1,5 +1,5 @@
-// The plain method, which computes every layer: the windows of an image are laid out as the rows of a matrix (im2col),
-// and that matrix is multiplied. It computes in f64 where the images have f64, and in f32 otherwise.
+// The plain method, which computes every layer. It copies the windows of an image to the rows of a matrix (im2col), and
+// multiplies that matrix. It computes in f64 for f64 images, and in f32 otherwise.
 #pragma once
 
 #include <tandem/core/cpu/conv/conv_method.h>

@@ -1,5 +1,5 @@
-// The gradient of the input of a convolution of stride 1 is a convolution too: that of the outputs' gradient with the
-// kernel rotated by half a turn.
+// If the stride is 1, the gradient of the input of a convolution is also a convolution: that of the outputs' gradient
+// with the kernel rotated by half a turn.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -7,8 +7,8 @@
 
 namespace tandem::cpu {
 
-// How the rotated kernel moves over the outputs' gradient. Its padding is negative where the convolution's padding
-// reaches over the kernel; methods that cannot cut an image say so by can_rotate().
+// Returns how the rotated kernel moves over the outputs' gradient. Its padding is negative if the convolution's padding
+// is larger than the kernel's reach. Methods that can't crop an image check can_rotate().
 inline Window rotated(Window window) {
   const auto rest = [](std::int64_t kernel, std::int64_t dilation, std::int64_t padding) {
     return dilation * (kernel - 1) - padding;
@@ -22,7 +22,7 @@ inline bool can_rotate(const Window& window) {
   return padding.h >= 0 && padding.w >= 0;
 }
 
-// A weight (O, C / groups, KH, KW) with each kernel rotated.
+// Returns a weight (O, C / groups, KH, KW) with each kernel rotated.
 inline Array rotated(const Array& weight) { return weight.reversed(2).reversed(3).contiguous(); }
 
 }  // namespace tandem::cpu

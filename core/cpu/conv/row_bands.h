@@ -1,5 +1,5 @@
-// RowBands: the output rows of all images, cut into bands. A band is computed from one copy of the rows of its image
-// that it sees. An image's rows above and below are then copied seldom, and the copy stays in the cache.
+// RowBands: the output rows of all images, divided into bands. A band is computed from one copy of the image rows that
+// it reads. Rows at the borders of bands are then copied rarely, and the copy stays in the cache.
 #pragma once
 
 #include <tandem/core/base/shape.h>
@@ -9,8 +9,8 @@
 
 namespace tandem::cpu {
 
-// `rows` output rows of an image from `first` on. The first row of the image that they see is `top`, which is negative
-// where it is padding.
+// `rows` output rows of an image, starting at `first`. `top` is the first image row that they read; it is negative if
+// that row is padding.
 struct RowBand {
   std::int64_t image, first, rows, top;
 };

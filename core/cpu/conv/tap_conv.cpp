@@ -16,7 +16,7 @@ Array pixels_last(const Array& image) { return image.permute({0, 2, 3, 1}); }  /
 // (N, H, W, C) -> (N * H * W, C)
 Array as_matrix(const Array& pixels) { return pixels.reshape({-1, pixels.dim(-1)}); }
 
-// y = a b + bias for bf16 or f32, with sums in f32.
+// Computes y = a b + bias for bf16 or f32, with sums in f32.
 void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, const Array& y) {
   if (a.dtype() == DType::bf16 && onednn::matmul(a, b, bias, y)) return;
   if (y.dtype() != DType::f32) {
@@ -27,7 +27,7 @@ void multiply(const Array& a, const Array& b, const std::optional<Array>& bias, 
   backend({}).matmul(a.to(DType::f32), b.to(DType::f32), bias, y);
 }
 
-// Pixels in f32 that do not lie a large power of two apart, so that they do not drive each other out of a cache.
+// Returns pixels in f32 whose distance is not a large power of two, so they don't evict each other from a cache.
 Array spread_pixels(const Array& pixels) {
   Shape room = pixels.shape();
   room[3] = spread(pixels.dim(3));
@@ -59,7 +59,7 @@ std::vector<TapConv::Reach> TapConv::along(std::int64_t x, std::int64_t y, std::
                                            std::int64_t padding, std::int64_t dilation) {
   std::vector<Reach> reaches;
   for (std::int64_t k = 0; k < kernel; ++k) {
-    const std::int64_t offset = k * dilation - padding;  // through this tap, output o sees input o * stride + offset
+    const std::int64_t offset = k * dilation - padding;  // through this tap, output o reads input o * stride + offset
     const auto outputs_below = [&](std::int64_t input) {
       return std::clamp<std::int64_t>((input - offset + stride - 1) / stride, 0, y);
     };
@@ -104,7 +104,7 @@ void TapConv::add_up(const Sum& sum) const {
   backend({}).copy(to, sum.to);
 }
 
-// The product of a 1 x 1 kernel. Pixels that see nothing get the bias alone.
+// Computes the product of a 1 x 1 kernel. Pixels that read no input get only the bias.
 void TapConv::run_one(const Sum& sum, const Tap& tap) {
   const Array from = seen(sum.from, sum.other_side(), tap), to = seen(sum.to, sum.side, tap);
   const Array weight = sum.weight.reshape({sum.weight.dim(0), -1}).to(from.dtype());
@@ -117,16 +117,16 @@ void TapConv::run_one(const Sum& sum, const Tap& tap) {
   backend({}).copy(product.reshape(to.shape()), to);
 }
 
-// Sums in f32. Through one tap, what the pixels of a row add to their sums is one product of matrices, and it reads the
-// pixels where they lie. A thread takes a panel of outputs at a time. It adds up a block of pixels in its cache, some
-// inputs at a time, so that the weights of their taps stay in the cache too.
+// Computes sums in f32. Through one tap, the contribution of a row's pixels to their sums is one matrix product, which
+// reads the pixels in place. A thread processes one panel of outputs at a time. It adds up a block of pixels in its
+// cache, for some inputs at a time, so the weights of their taps stay in the cache too.
 void TapConv::run_all(const Sum& sum, std::vector<Tap> seeing) {
   const std::int64_t inputs = sum.from.dim(1), outputs = sum.to.dim(1), width = sum.to.dim(3);
   const std::int64_t rows = sum.to.dim(0) * sum.to.dim(2);
   const Array from = spread_pixels(pixels_last(sum.from)), to = pixels_last(sum.to);
   const Array bias = Array::zeros({padded(outputs)});
   if (sum.bias) backend({}).copy(*sum.bias, bias.narrow(0, 0, outputs));
-  // The weights of taps before the first one that sees something, and behind the last one, need no room.
+  // The weights of taps before the first that reads any input, and after the last, are not copied.
   Array weight = sum.weight.to(DType::f32);
   if (!seeing.empty()) {
     const Tap first = seeing.front(), last = seeing.back();
@@ -135,7 +135,7 @@ void TapConv::run_all(const Sum& sum, std::vector<Tap> seeing) {
   }
   const Kernels kernels{weight.contiguous(), sum.side == Side::x};
 
-  // A block is some rows of `to`, counted through all images, whose sums take a quarter of a megabyte.
+  // A block consists of some rows of `to`, counted across all images, whose sums take a quarter of a megabyte.
   const std::int64_t block = std::max<std::int64_t>((64 << 10) / panel / width, 1);
   const Slices slices(outputs, 1);
   const std::int64_t weight_numbers = spread(inputs * kernels.taps() * panel);
@@ -167,7 +167,7 @@ void TapConv::add_rows(const Sum& sum, const std::vector<Tap>& seeing, const Arr
       const Line down = tap.rows.of(sum.side), across = tap.columns.of(sum.side);
       const Line from_down = tap.rows.of(sum.other_side()), from_across = tap.columns.of(sum.other_side());
       for (std::int64_t image = rows.first / height; image * height < rows.last; ++image) {
-        const auto on_line = [&](std::int64_t row) {  // how many of this image's rows on the line come before it
+        const auto on_line = [&](std::int64_t row) {  // the number of this image's rows on the line before `row`
           const std::int64_t steps = (row - image * height - down.first + down.step - 1) / down.step;
           return std::clamp<std::int64_t>(steps, 0, tap.rows.count);
         };

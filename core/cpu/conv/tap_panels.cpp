@@ -5,7 +5,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Rows of a weight lie far apart, which the processor does not foresee.
+// Rows of a weight are far apart, which the processor's prefetcher does not predict.
 constexpr std::int64_t ahead = 2;
 template <int writes>
 void prefetch(const float* from, std::int64_t numbers) {

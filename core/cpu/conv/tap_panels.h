@@ -1,4 +1,4 @@
-// TapPanels: the weight of a convolution, or its gradient, as products of matrices want it: outputs innermost.
+// TapPanels: the weight of a convolution, or its gradient, in the layout for matrix products: outputs innermost.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -9,8 +9,8 @@
 
 namespace tandem::cpu {
 
-// A weight (outputs, inputs, kernel h, kernel w), f32 and row-major. Where it is rotated, it is (inputs, outputs,
-// kernel h, kernel w), with kernels rotated by half a turn, as the gradient of the input sees them.
+// A weight (outputs, inputs, kernel h, kernel w), f32 and row-major. If it is rotated, it is (inputs, outputs, kernel
+// h, kernel w), and the kernels are rotated by half a turn, as for the gradient of the input.
 struct Kernels {
   Array weight;
   bool is_rotated;
@@ -19,7 +19,7 @@ struct Kernels {
 };
 
 // The taps of some outputs and inputs, with the outputs innermost, in panels: (panels, inputs, kernel h * kernel w,
-// width). The last panel has zeros behind its outputs.
+// width). The last panel is padded with zeros.
 class TapPanels {
  public:
   struct Range {
@@ -30,7 +30,7 @@ class TapPanels {
   std::int64_t panels() const { return (outputs_.count + width_ - 1) / width_; }
   std::int64_t numbers() const { return panels() * panel_numbers(); }
   void use(float* memory) { memory_ = memory; }
-  // Brings a panel from the weight into memory, and back; or makes it zero.
+  // read() copies a panel from the weight to memory, and write() copies it back. clear() sets it to zero.
   void read(std::int64_t panel) const;
   void write(std::int64_t panel) const;
   void clear(std::int64_t panel) const { std::fill_n(at(panel, 0), panel_numbers(), 0.0f); }

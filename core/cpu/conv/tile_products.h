@@ -1,6 +1,6 @@
-// Products of small matrices that lie in the caches, for one thread: what tiles do between their
-// transforms (cook_toom_kernels.cpp). Columns come in panels of up to two vectors, so that the sums of some rows stay
-// in registers.
+// Products of small matrices in the caches, on one thread: the work for tiles between their transforms
+// (cook_toom_kernels.cpp). Columns are stored in panels of up to two vectors, so the sums of some rows stay in
+// registers.
 #pragma once
 
 #include <tandem/core/cpu/conv/lanes.h>
@@ -10,17 +10,17 @@
 
 namespace tandem::cpu {
 
-// Rows whose sums fit into the registers beside two vectors of columns.
+// The number of rows whose sums fit into the registers next to two vectors of columns.
 inline constexpr int most_rows = lanes == 16 ? 12 : 6;
 
-// Columns of a panel: two vectors, or one at the end.
+// The number of columns of a panel: two vectors. The last panel may have only one.
 constexpr std::int64_t panel = 2 * lanes;
 
 // `count` products of matrices that follow one another at equal distances:
 //   y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b.
-// `a` is row-major or, where it is transposed, column-major; a_line is from row to row, or from column to column. The
-// columns of b lie in panels, b_panel from one to the next, and the rows of a panel b_row apart; the same for y.
-// `columns` is a multiple of `lanes`.
+// `a` is row-major or, if it is transposed, column-major; a_line is the distance between rows, or between columns. The
+// columns of b are stored in panels at distances of b_panel, and the rows of a panel are b_row apart. The same holds
+// for y. `columns` is a multiple of `lanes`.
 struct TileProducts {
   std::int64_t count, rows, inner, columns;
   const float* a;
@@ -32,11 +32,11 @@ struct TileProducts {
   bool add;
 };
 
-// A part of the rows of a product, with `vectors` vectors of columns.
+// Computes a part of the rows of a product, with `vectors` vectors of columns.
 template <int rows, int vectors, bool transposed>
 [[gnu::noinline]] void multiply_part(const TileProducts& p, const float* a_first, const float* b_first,
                                      float* y_first) {
-  // Row-major, each group of four rows has a pointer, from which the processor reaches all four.
+  // If `a` is row-major, each group of four rows has a pointer, from which the processor can address all four.
   constexpr int groups = transposed ? 1 : (rows + 3) / 4;
   const std::int64_t line = p.a_line, b_row = p.b_row;
   std::int64_t to_row[4] = {0, line, 2 * line, 3 * line};
@@ -95,8 +95,8 @@ template <int rows, int vectors, bool transposed>
   }
 }
 
-// Sums are added up in parts: two levels keep errors small. Where `a` is transposed, y is the larger matrix, and is
-// read and written less often.
+// Returns the number of parts of a sum. Adding up in parts, on two levels, keeps errors small. If `a` is transposed, y
+// is the larger matrix, so larger parts read and write it less often.
 template <bool transposed>
 constexpr std::int64_t parts_of_sum(std::int64_t inner) {
   constexpr std::int64_t most = transposed ? 512 : 128;

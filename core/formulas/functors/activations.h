@@ -1,4 +1,4 @@
-// Activations: what a network applies to each element between its layers.
+// Activations: functions that a network applies to each element between its layers.
 #pragma once
 
 #include <tandem/core/formulas/functors/arithmetic.h>
@@ -13,7 +13,7 @@ struct Relu {
   TANDEM_HOST_DEVICE T value(T x) const {
     return is_negative(x) ? T(0) : x;
   }  // keeps NaN
-  // PyTorch's rule is "0 where y <= 0", so the gradient passes where y is NaN.
+  // PyTorch's derivative is "0 where y <= 0", so the gradient passes where y is NaN.
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T y) const {
     return y <= T(0) ? T(0) : T(1);
@@ -134,7 +134,7 @@ struct Silu {
   }
 };
 
-// log(1 + exp(beta * x)) / beta, and x itself where beta * x is above the threshold.
+// log(1 + exp(beta * x)) / beta, or x itself where beta * x is above the threshold.
 struct Softplus {
   double beta = 1, threshold = 20;
   static constexpr Saves saves = Saves::input;

@@ -1,4 +1,4 @@
-// Trigonometric and hyperbolic functions, beside the sine and cosine of powers.h. Angles are in radians.
+// Trigonometric and hyperbolic functions, except the sine and cosine, which powers.h defines. Angles are in radians.
 #pragma once
 
 #include <tandem/core/formulas/functors/arithmetic.h>
@@ -77,7 +77,7 @@ struct Cosh {
   }
 };
 
-// The angle of the point at height a and width b, seen from the origin.
+// The angle, seen from the origin, of the point with height a and width b.
 struct Atan2 {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
@@ -94,7 +94,8 @@ struct Atan2 {
   }
 
  private:
-  // 1 / (a^2 + b^2), the inverse square of the distance from the origin; 0 at the origin, where the gradient is 0.
+  // Returns 1 / (a^2 + b^2), the inverse square of the distance from the origin. Returns 0 at the origin, where the
+  // gradient is 0.
   template <class T>
   TANDEM_HOST_DEVICE static T inverse_square(T a, T b) {
     const T square = a * a + b * b, inverse = T(1) / square;

@@ -1,16 +1,16 @@
-// Element-wise arithmetic: of an array with a number, and of two arrays.
+// Element-wise arithmetic on an array and a number, and on two arrays.
 #pragma once
 
 #include <tandem/core/formulas/functors/math.h>
 
 namespace tandem {
 
-// What the derivative of a unary operation is computed from.
+// Says from which value the derivative of a unary operation is computed.
 enum class Saves { nothing, input, output };
 
 namespace functors {
 
-// x * scale + shift. The default shift is -0.0, because adding it leaves the sign of a zero as it is.
+// x * scale + shift. The default shift is -0.0, because adding it does not change the sign of a zero.
 struct Affine {
   double scale = 1, shift = -0.0;
   static constexpr Saves saves = Saves::nothing;
@@ -121,7 +121,7 @@ struct Trunc : Floor {
   }
 };
 
-// Rounds to the nearest whole number, and halves to the even one.
+// Rounds to the nearest whole number, and halves to even.
 struct Round : Floor {
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
@@ -129,8 +129,7 @@ struct Round : Floor {
   }
 };
 
-// Clamps x into [low, high]. Where low is above high, the result is `high`. An infinite limit is no limit. NaN stays
-// NaN.
+// Clamps x to [low, high]. If low is above high, the result is `high`. An infinite limit has no effect. NaN stays NaN.
 struct Clamp {
   double low = -HUGE_VAL, high = HUGE_VAL;
   static constexpr Saves saves = Saves::input;
@@ -138,7 +137,7 @@ struct Clamp {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    // The limits may lie outside of the range of an integer type T.
+    // The limits may lie outside the range of an integer type T.
     using Limit = std::conditional_t<std::is_integral_v<T>, double, T>;
     const T raised = x < static_cast<Limit>(low) ? as<T>(low) : x;
     return raised > static_cast<Limit>(high) ? as<T>(high) : raised;
@@ -214,7 +213,7 @@ struct Div {
   }
 };
 
-// The larger of a and b; NaN where either is NaN. Equal operands share the gradient.
+// The larger of a and b, or NaN if either is NaN. Equal operands share the gradient.
 struct Maximum {
   static constexpr bool selects = true;
   template <class T>

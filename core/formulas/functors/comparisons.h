@@ -1,4 +1,4 @@
-// Comparisons and logic of two numbers. They give bool and have no derivative.
+// Comparisons and logic of two numbers. They return bool and have no derivative.
 #pragma once
 
 #include <tandem/core/formulas/functors/math.h>
@@ -18,7 +18,7 @@ TANDEM_COMPARISON(Less, a < b)
 TANDEM_COMPARISON(LessEqual, a <= b)
 TANDEM_COMPARISON(Greater, a > b)
 TANDEM_COMPARISON(GreaterEqual, a >= b)
-// In logic, every number but 0 is true.
+// In logic, every number except 0 is true.
 TANDEM_COMPARISON(And, (a != T(0)) & (b != T(0)))
 TANDEM_COMPARISON(Or, (a != T(0)) | (b != T(0)))
 TANDEM_COMPARISON(Xor, (a != T(0)) != (b != T(0)))

@@ -1,12 +1,12 @@
-// Division without a fraction, and its remainder. An integer divided by 0 gives 0, and the smallest integer divided by
-// -1 wraps around.
+// Division rounded to whole numbers, and its remainder. An integer divided by 0 gives 0, and the smallest integer
+// divided by -1 wraps around.
 #pragma once
 
 #include <tandem/core/formulas/functors/math.h>
 
 namespace tandem::functors {
 
-// a - b * trunc(a / b): has the sign of a.
+// a - b * trunc(a / b). The result has the sign of a.
 struct Fmod {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
@@ -28,7 +28,7 @@ struct Fmod {
   }
 };
 
-// a - b * floor(a / b): has the sign of b.
+// a - b * floor(a / b). The result has the sign of b.
 struct Remainder {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
@@ -45,7 +45,7 @@ struct Remainder {
   }
 };
 
-// floor(a / b) of the exact quotient, not of the rounded one. The gradient is 0.
+// floor(a / b) of the exact quotient, not of the rounded quotient. The gradient is 0.
 struct FloorDivide {
   template <class T>
   TANDEM_HOST_DEVICE T value(T a, T b) const {
@@ -59,7 +59,7 @@ struct FloorDivide {
       const T rest = Fmod{}.value(a, b), truncated = (a - rest) / b;
       const bool is_above = rest != T(0) && is_negative(rest) != is_negative(b);
       const T quotient = is_above ? truncated - T(1) : truncated, floor = math::floor(quotient);
-      // `quotient` is a whole number, except for rounding.
+      // `quotient` is a whole number, up to rounding.
       const T nearest = quotient - floor > T(0.5) ? floor + T(1) : floor;
       return quotient == T(0) ? T(0) * (a / b) : nearest;
     }

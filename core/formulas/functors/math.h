@@ -1,8 +1,8 @@
 // The mathematical functions that element-wise operations use, for every device.
 //
 // On x86-64, glibc has versions of its functions that compute a whole vector at once (libmvec, within 4 units in the
-// last place). The declarations below tell the compiler that they exist, so that it can use them in a loop. They are
-// declared constant, because no code here reads errno.
+// last place). The declarations below tell the compiler about these versions, so it can use them in loops. The
+// functions are declared constant, because no code here reads errno.
 #pragma once
 
 #include <tandem/core/base/half.h>
@@ -45,7 +45,7 @@ TANDEM_VECTOR_MATH(atan2)
 
 namespace tandem {
 
-// Integers wrap around, as PyTorch's do. C++ defines that for unsigned types only, and for those of at least 32 bits.
+// Integers wrap around, as in PyTorch. C++ defines that only for unsigned types of at least 32 bits.
 template <class T>
 using wrapping_t = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
@@ -104,7 +104,7 @@ TANDEM_MATH(rint)
   }
 TANDEM_MATH(pow)
 TANDEM_MATH(atan2)
-// The remainder of x / y. For float it is computed in double: that is exact while the quotient has no more than 29
+// Returns the remainder of x / y. For float it is computed in double. That is exact if the quotient has no more than 29
 // bits, and several times as fast as the library's function.
 template <class T>
 TANDEM_HOST_DEVICE T fmod(T x, T y) {
@@ -113,13 +113,13 @@ TANDEM_HOST_DEVICE T fmod(T x, T y) {
     const double a = x, b = y, quotient = ::trunc(a / b);
     if (!(::fabs(quotient) < 536870912.0)) return ::fmodf(x, y);
     double rest = quotient == 0 ? a : a - quotient * b;
-    if (rest * a < 0) rest += ::copysign(b, a);  // a / b had been rounded up to a whole number
+    if (rest * a < 0) rest += ::copysign(b, a);  // a / b was rounded up to a whole number
     return static_cast<float>(::copysign(rest, a));
   }
 }
 // The error function. For float it is x times a quotient of polynomials in x^2, fitted to a relative error of 2e-8 up
-// to where the function is 1. The result is within 6 units in the last place and takes half the time of the library's
-// function.
+// to the point at which the function is 1. The result is within 6 units in the last place and takes half the time of
+// the library's function.
 template <class T>
 TANDEM_HOST_DEVICE inline T erf(T x) {
   if constexpr (!std::is_same_v<T, float>) return ::erf(x);
@@ -142,14 +142,14 @@ TANDEM_HOST_DEVICE inline T erf(T x) {
 }  // namespace math
 #undef TANDEM_MATH
 
-// x < 0, spelled out for unsigned types, where the comparison gets a warning.
+// Returns x < 0. Unsigned types are handled separately, because the comparison would cause a warning.
 template <class T>
 TANDEM_HOST_DEVICE bool is_negative(T x) {
   if constexpr (std::is_unsigned_v<T>) return false;
   else return x < T(0);
 }
 
-// A number that the user gave, in the type that is computed in. Integers wrap around, as they do in arithmetic.
+// Converts a number that the caller passed to the type used for computation. Integers wrap around, as in arithmetic.
 template <class T>
 TANDEM_HOST_DEVICE T as(double number) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<long long>(number));

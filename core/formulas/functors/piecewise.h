@@ -1,11 +1,11 @@
-// Activations that are lines between their corners.
+// Piecewise linear activations.
 #pragma once
 
 #include <tandem/core/formulas/functors/arithmetic.h>
 
 namespace tandem::functors {
 
-// Clamps x into [low, high]. The gradient of a NaN passes.
+// Clamps x to [low, high]. If x is NaN, the gradient passes.
 struct Hardtanh : Clamp {
   template <class T>
   TANDEM_HOST_DEVICE T derivative(T x) const {
@@ -38,7 +38,7 @@ struct Threshold {
   static constexpr bool keeps_integers = true;
   template <class T>
   TANDEM_HOST_DEVICE T value(T x) const {
-    // The threshold may lie outside of the range of an integer type T.
+    // The threshold may lie outside the range of an integer type T.
     using Limit = std::conditional_t<std::is_integral_v<T>, double, T>;
     return static_cast<Limit>(x) <= static_cast<Limit>(threshold) ? as<T>(otherwise) : x;
   }
@@ -65,7 +65,7 @@ struct Prelu {
   }
 };
 
-// x with other numbers for NaN and the infinities, where the gradient is 0.
+// Replaces NaN and the infinities by other numbers. The gradient of a replaced element is 0.
 struct NanToNum {
   double nan = 0, positive = 0, negative = 0;
   static constexpr Saves saves = Saves::input;

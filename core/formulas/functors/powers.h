@@ -1,4 +1,4 @@
-// Powers, roots, exponentials and logarithms, and the functions made of them.
+// Powers, roots, exponentials and logarithms, and functions based on them.
 #pragma once
 
 #include <tandem/core/formulas/functors/arithmetic.h>
@@ -7,8 +7,7 @@
 
 namespace tandem::functors {
 
-// x to the power of n for integers; the result wraps around. A negative exponent gives the fraction 1 / x^-n,
-// truncated.
+// Returns x to the power of n for integers, with wrap-around. For a negative exponent, returns 1 / x^-n, truncated.
 template <class T>
 TANDEM_HOST_DEVICE T integer_power(T x, T n) {
   if (is_negative(n)) return x == T(1) ? T(1) : x == static_cast<T>(-1) ? (n % 2 == 0 ? T(1) : x) : T(0);

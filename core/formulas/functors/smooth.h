@@ -1,4 +1,4 @@
-// Smooth activations and gates, beside those of activations.h.
+// Smooth activations and gates that activations.h does not define.
 #pragma once
 
 #include <tandem/core/formulas/functors/arithmetic.h>

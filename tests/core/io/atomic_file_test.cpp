@@ -112,7 +112,7 @@ TEST(AtomicFile, FollowsLinksOneAfterAnother) {
   write_atomically(folder / "first", "new");
   EXPECT_EQ(read_bytes(folder / "target"), "new");
   std::filesystem::create_symlink("circle", folder / "circle");
-  EXPECT_ERROR(AtomicFile(folder / "circle"), "its symbolic links lead in a circle");
+  EXPECT_ERROR(AtomicFile(folder / "circle"), "its symbolic links form a loop");
 }
 
 // In /tmp, another user could lead a job with a link to a file of the job's user.
@@ -157,7 +157,7 @@ TEST(AtomicFile, MissingFolderAndWrongPaths) {
                "create the folder first");
   EXPECT_ERROR(AtomicFile(folder / "file" / "a"), "Not a directory", "correct the path");
   EXPECT_ERROR(AtomicFile(folder.path()), "it is a folder");
-  EXPECT_ERROR(AtomicFile(""), "names no file");
+  EXPECT_ERROR(AtomicFile(""), "does not name a file");
   EXPECT_ERROR(AtomicFile(folder / std::string(300, 'n')), "File name too long", "choose a shorter name");
   EXPECT_EQ(folder.names(), Names{"file"});
 }
@@ -185,8 +185,8 @@ TEST(AtomicFile, FailedWriteLeavesTheOldFileAndNoTemporary) {
     AtomicFile file(folder / "a");
     EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes", "File too large",
                  "is unchanged");
-    EXPECT_ERROR(file.write(text.data(), 1), "failed already");
-    EXPECT_ERROR(file.commit(), "failed already");
+    EXPECT_ERROR(file.write(text.data(), 1), "was already committed");
+    EXPECT_ERROR(file.commit(), "was already committed");
   }
   EXPECT_EQ(read_bytes(folder / "a"), "old");
   EXPECT_EQ(folder.names(), Names{"a"});

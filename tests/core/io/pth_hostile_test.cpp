@@ -275,9 +275,9 @@ TEST(HostilePth, archives_that_lie) {
   EXPECT_BAD(with([](auto& e) { e.size_change = 4000000000; }), "announces 4000000004 bytes");
   EXPECT_BAD(with([](auto& e) { e.wide = true, e.size_change = std::int64_t{1} << 62; }), "announces");
   EXPECT_BAD(with([](auto& e) { e.wide = true, e.size_change = -5; }), "announces 18446744073709551615 bytes");
-  EXPECT_BAD(with([](auto& e) { e.offset_change = 1; }), "another header at byte 1");
-  EXPECT_BAD(with([](auto& e) { e.offset_change = 4000000000; }), "outside of the file");
-  EXPECT_BAD(with([](auto& e) { e.wide = true, e.offset_change = -1; }), "outside of the file");
+  EXPECT_BAD(with([](auto& e) { e.offset_change = 1; }), "a header at byte 1");
+  EXPECT_BAD(with([](auto& e) { e.offset_change = 4000000000; }), "outside the file");
+  EXPECT_BAD(with([](auto& e) { e.wide = true, e.offset_change = -1; }), "outside the file");
   EXPECT_BAD(with([](auto& e) { e.name = "a/b/data.pkl"; }), "not of torch.save");
   EXPECT_BAD(with([](auto& e) { e.name = ""; }), "not of torch.save");
   EXPECT_BAD(hand_made({pickle, pickle}), "two entries are named \"a/data.pkl\"");

@@ -241,7 +241,7 @@ TEST(PthTensors, a_state_dict_is_found_beside_other_entries) {
   EXPECT_EQ(names(text("net") + weights + text("acc") + good, "."),
             (std::vector<std::string>{"acc", "net.a.bias", "net.a.weight"}));
   expect_parts(error_in(archive(dict(text("net") + weights)), "net.b"), {"has no \"b\"", "\"a.weight\", \"a.bias\""});
-  expect_parts(error_in(archive("\x80\2"s + good + "."), "net"), {"has no \"net\", but nothing"});
+  expect_parts(error_in(archive("\x80\2"s + good + "."), "net"), {"has no \"net\"; it has no entries"});
 }
 
 // The real thing.

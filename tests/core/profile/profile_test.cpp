@@ -253,7 +253,9 @@ TEST(Profile, AFullDiskIsAnErrorAndLeavesAValidTrace) {
       _exit(1);
     } catch (const Error& error) {
       const std::string text = error.what();
-      _exit(text.find("only what came before") != std::string::npos && text.find(path) != std::string::npos ? 0 : 2);
+      _exit(text.find("only the ranges before this error") != std::string::npos && text.find(path) != std::string::npos
+                ? 0
+                : 2);
     }
   });
   ASSERT_TRUE(WIFEXITED(status));

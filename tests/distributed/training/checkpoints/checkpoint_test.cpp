@@ -135,7 +135,7 @@ TEST(Checkpoint, is_a_file_of_weights_too) {
   ASSERT_EQ(average.size(), 1u);
   EXPECT_EQ(average[0].name, "n_averaged");
   testing::expect_parts(testing::error_of([&] { load_arrays(file, "ema"); }),
-                        {"is a checkpoint that has no \"ema\", but ", "\"kept\", \"model\", \"optimizer\""});
+                        {"is a checkpoint that has no \"ema\"; it has ", "\"kept\", \"model\", \"optimizer\""});
 }
 
 // A job resumes from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
