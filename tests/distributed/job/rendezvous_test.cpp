@@ -116,7 +116,7 @@ TEST(ConnectStore, SaysWhereTheLaunchersStoreKnowsNoToken) {
   EXPECT_EQ(said.find("token"), said.rfind("token"));  // once, not once for each rank
   one.store_proves = other.store_proves = true;
   for (const auto& error : meet({one, other}, 300ms, [](const Environment&, Store&) {}))
-    expect_parts(error, {"does not prove to know the job's token"});
+    expect_parts(error, {"does not prove that it knows the job's token"});
 }
 
 TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {
