@@ -1,4 +1,4 @@
-// Communication hooks: how the gradients of one bucket become their mean over the ranks.
+// Communication hooks: average the gradients of one bucket over the ranks.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -14,35 +14,36 @@
 
 namespace tandem::distributed {
 
-// The gradients that travel together. The arrays are views: what is written to them is what the optimizer sees.
+// Gradients that are sent together. The arrays are views of the gradients that the optimizer reads.
 struct GradBucket {
   std::size_t index;  // buckets are reduced in this order, on all ranks
   bool is_last;
-  Array buffer;                         // (elements), all gradients of the bucket, zeros between
-  std::vector<Array> gradients;         // each a part of buffer
-  std::vector<NamedTensor> parameters;  // by the same index: whose gradients these are
+  Array buffer;                         // (elements), all gradients of the bucket, with zeros in the gaps
+  std::vector<Array> gradients;         // each is a part of `buffer`
+  std::vector<NamedTensor> parameters;  // parameters[i] has gradients[i]
 };
 
-// A communication hook that keeps something from one step to the next, and lets a checkpoint have it.
+// A communication hook with state that lasts from one step to the next, and that a checkpoint can save.
 class StatefulHook {
  public:
   virtual ~StatefulHook() = default;
   virtual std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) = 0;
-  // The state that the next step of this rank depends on. Other ranks may have other names and shapes. Valid until the
-  // next step, which may write to these arrays.
+  // Returns the state on which the next step of this rank depends. Names and shapes may differ between ranks. The
+  // arrays are valid until the next step, which may overwrite them.
   virtual std::vector<NamedArray> state_dict() const = 0;
-  // For the same rank of a group of the same size. Error when the state is not of such a hook. Then nothing is changed.
+  // Loads the state of the same rank in a group of the same size. Throws an Error, and changes nothing, if the state is
+  // not from such a hook.
   virtual void load_state_dict(const std::vector<NamedArray>& state) = 0;
 };
 
-// A hook starts the communication of a bucket whose gradients are all final, and returns while the communication goes
-// on. When the returned Work's wait() returns, the buffer must hold the mean over the ranks, with the same bits on all
-// ranks. A null Work means that there is nothing to wait for. The hook runs on the thread of the backward pass, which
-// goes on once the hook has returned; computations on the received numbers belong into finish_with (compress_hook.h).
-// All ranks call the hook for the same buckets in the same order, so it may use any collective. An exception from the
-// hook leaves backward(), with the rank and the bucket in its text.
+// A hook starts the communication of a bucket whose gradients are all final, and returns while the communication is
+// running. When the returned Work's wait() returns, the buffer must hold the mean over the ranks, bitwise identical on
+// all ranks. A null Work means that there is nothing to wait for. The hook runs on the thread of the backward pass,
+// which continues when the hook has returned. Computations on received numbers belong in finish_with()
+// (compress_hook.h). All ranks call the hook for the same buckets in the same order, so it may use any collective.
+// backward() rethrows an exception of the hook, and adds the rank and the bucket to its text.
 //
-// A hook is a function, or a StatefulHook where a checkpoint must hold what the hook keeps from one step to the next.
+// A hook is a function, or a StatefulHook if a checkpoint must save its state.
 class CommunicationHook {
  public:
   CommunicationHook(std::nullptr_t = nullptr) {}  // none
@@ -58,7 +59,7 @@ class CommunicationHook {
   std::shared_ptr<Work> operator()(const GradBucket& bucket, ProcessGroup& group) const {
     return function_(bucket, group);
   }
-  // Null for a hook that keeps nothing.
+  // Returns null for a hook without state.
   StatefulHook* stateful() const { return stateful_.get(); }
 
  private:
@@ -66,7 +67,7 @@ class CommunicationHook {
   std::shared_ptr<StatefulHook> stateful_;
 };
 
-// The hook that is used when none is set: one all-reduce of the bucket.
+// The default hook: one all-reduce of the bucket.
 CommunicationHook all_reduce_hook();
 
 }  // namespace tandem::distributed

@@ -46,7 +46,7 @@ void CommunicationMeter::forward_begun() {
 }
 
 void CommunicationMeter::backward_begun() {
-  forward_begun();  // a model that was called directly: from the first gradient
+  forward_begun();  // if the program called the model directly, the time counts from the first gradient
   ended_ = 0;
   for (Pass& pass : passes_) {
     pass.work = nullptr;
@@ -96,7 +96,8 @@ void CommunicationMeter::backward_ended() {
   Clock::time_point before = forward_, waited_before = computed_;
   for (std::size_t i = 0; i < passes_.size(); ++i) {
     const Pass& pass = passes_[i];
-    // The end of an earlier bucket may have been seen only after a hook that waited: all of its own time counts.
+    // If this bucket's hook blocked, the meter may have noticed the end of the previous bucket only afterwards. All of
+    // the hook's time counts then.
     const double communication = seconds(pass.blocked ? pass.started : std::max(pass.started, before), pass.ended);
     const double exposed = pass.blocked ? communication : std::min(communication, seconds(waited_before, pass.waited));
     sums_.buckets[i].communication += communication;

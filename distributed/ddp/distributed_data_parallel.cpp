@@ -15,10 +15,10 @@ namespace tandem::distributed {
 namespace {
 
 constexpr const char* order_name = "gradient_order";
-// The comparison reads all weights once: less than 0.1 % of the time of so many steps.
+// A comparison reads all weights once. That takes less than 0.1 % of the time of this many steps.
 constexpr std::int64_t passes_between_comparisons = 100;
 
-// One line for every tensor that the ranks must have in common.
+// Returns one line for every tensor that must be equal on all ranks.
 std::string describe(const nn::Module& model) {
   std::ostringstream text;
   for (const auto& [name, tensor] : model.parameters()) {
@@ -31,8 +31,8 @@ std::string describe(const nn::Module& model) {
   return text.str();
 }
 
-// Every rank sees all descriptions and so throws the same error. Returns whether all ranks run the same build on
-// processors of the same kind.
+// Throws an Error if the models differ. Every rank compares all descriptions, so all ranks throw the same Error.
+// Returns whether all ranks run the same build on processors of the same kind.
 bool check_equal_models(const nn::Module& model, ProcessGroup& group) {
   const auto described =
       group.all_gather_strings(describe(model) + '\f' + version_text(""), "comparison of the models");
@@ -77,11 +77,11 @@ DistributedDataParallel::DistributedDataParallel(nn::Module& model, std::shared_
 }
 
 // PyTorch copies rank 0's buffers to all ranks before every forward pass of training. A batch norm needs that less
-// often, because its result in training does not depend on its running statistics. So these are copied when training
-// has ended and a program is about to read them. The numbers are the same, and no step has a message for them. Any
-// other buffer might be read in training, and is copied before every forward pass of training, except inside no_sync,
-// where nothing is sent. With StepRounds the rank whose buffers count may change with every step, so they are copied
-// every time.
+// often, because its result in training does not depend on its running statistics. They are therefore copied only when
+// training has ended and a program is about to read them. The numbers are the same, and no step needs a message for
+// them. Any other buffer might be read in training, so it is copied before every forward pass of training, except
+// inside no_sync(), where nothing is sent. With StepRounds, the rank whose buffers count may change with every step, so
+// they are copied every time.
 void DistributedDataParallel::begin_forward() {
   const bool training = model_.is_training();
   if (training && grad_enabled()) {
@@ -94,7 +94,7 @@ void DistributedDataParallel::begin_forward() {
   buffers_changed_ = buffers_changed_ || training;
 }
 
-// Nothing averages a parameter that was added to the model after the reducer was made.
+// Throws an Error if a parameter was added to the model after the reducer was made, because nothing averages it.
 void DistributedDataParallel::check_parameters() {
   const std::uint64_t now = nn::additions();
   if (std::exchange(additions_, now) == now) return;
@@ -102,12 +102,12 @@ void DistributedDataParallel::check_parameters() {
   for (const auto& [name, tensor] : model_.parameters())
     TANDEM_CHECK(std::ranges::any_of(known, [&](const auto& one) { return one.tensor.same_as(tensor); }), "parameter ",
                  name,
-                 " has come to the model since DistributedDataParallel was made, which does not average it: make "
+                 " was added to the model after DistributedDataParallel was made, which does not average it: make "
                  "DistributedDataParallel when the model is complete");
 }
 
-// All ranks make the same passes, but not the same calls in between. A recorded step has no place for it: the Trainer
-// compares before each checkpoint, too.
+// All ranks make the same passes, but not always the same calls in between, so the comparison belongs here. A recorded
+// step can't contain it, but the Trainer also compares the weights before each checkpoint.
 void DistributedDataParallel::after_pass() {
   if (passes_++ % passes_between_comparisons == 0 && !is_recording_graph()) check_same_weights();
 }
@@ -130,7 +130,7 @@ void DistributedDataParallel::train() {
 }
 
 void DistributedDataParallel::eval() {
-  if (evaluation_ && model_.is_training()) evaluation_->keep();  // the program has set the modes itself since
+  if (evaluation_ && model_.is_training()) evaluation_->keep();  // the program has changed the modes itself
   if (!evaluation_ || model_.is_training()) evaluation_.emplace(model_);
   model_.eval();
   if (buffers_changed_) sync_buffers();
@@ -149,7 +149,7 @@ std::vector<NamedArray> DistributedDataParallel::state_dict() const {
 void DistributedDataParallel::load_state_dict(const std::vector<NamedArray>& state) {
   if (state.empty()) return reducer_->set_gradient_order({});
   TANDEM_CHECK(state.size() == 1 && state[0].name == order_name, "DistributedDataParallel: the saved state has ",
-               state.size(), " entries, the first named ", state[0].name, "; expected one, ", order_name);
+               state.size(), " entries, the first named ", state[0].name, "; expected one, named ", order_name);
   TANDEM_CHECK(state[0].array.dtype() == DType::i64, "DistributedDataParallel: ", order_name, " is ",
                state[0].array.dtype(), ", expected ", DType::i64);
   try {
@@ -169,7 +169,7 @@ void DistributedDataParallel::share_buffers(int root) {
   buffers_changed_ = false;
   const auto buffers = model_.buffers();
   if (group_->size() == 1 || buffers.empty()) return;
-  // One message for all of them. Ranks agree on its layout because each array in it is row-major.
+  // Send all buffers in one message. All ranks use the same layout, because each array in the message is row-major.
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : buffers) bytes += packed_bytes(tensor.value().bytes());
   const auto message = Array::empty({static_cast<std::int64_t>(bytes)}, DType::u8, buffers[0].tensor.device());
@@ -179,8 +179,9 @@ void DistributedDataParallel::share_buffers(int root) {
     views.emplace_back(packing.next(tensor.shape(), tensor.dtype())).copy_from(tensor.value());
   group_->broadcast(message, root, "buffers")->wait();
   if (group_->rank() == root) return;
-  // On the CPU each buffer becomes a view of the message. The graph of an earlier forward pass may have saved the old
-  // array, which stays as it was. On a GPU the numbers are copied into the old memory, where a recorded step writes.
+  // On the CPU, each buffer becomes a view of the message. The graph of an earlier forward pass may have saved the old
+  // array, which does not change. On a GPU, the numbers are copied into the old memory, because a recorded step writes
+  // there.
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     Tensor buffer = buffers[i].tensor;
     if (buffer.device().is_cpu()) buffer.set_value(views[i]);

@@ -17,7 +17,7 @@ const char* name_of(JoinRounds::Step step) {
   }
 }
 
-// Gives all ranks the state of `optimizer` on rank `root`. A rank that has made no step has none of it yet.
+// Copies the state of `optimizer` on rank `root` to all ranks. A rank that has made no step has no state yet.
 void share_state(optim::Optimizer& optimizer, Device device, ProcessGroup& group, int root) {
   std::vector<NamedArray> state = optimizer.state_dict();
   std::ostringstream said;
@@ -67,7 +67,7 @@ void JoinRounds::finish() {
       continue;
     }
     TANDEM_CHECK(active_ == 0 || step == step_, "the ranks are out of step: rank ", lead_, " is at ", name_of(step_),
-                 ", rank ", r, " at ", name_of(step), ". Every rank that has data must do the same");
+                 ", rank ", r, " at ", name_of(step), ". All ranks that have data must take the same steps");
     step_ = step;
     lead_ = r;
     ++active_;
@@ -76,9 +76,10 @@ void JoinRounds::finish() {
 
 void JoinRounds::fail_for_absent() const {
   if (active_ == 0 || active_ == group_->size()) return;
-  detail::fail("rank ", absent_, " has run out of data while ", active_, " of ", group_->size(),
-               " ranks have more: training ends on all ranks, as throw_on_early_termination asks. Give every rank the "
-               "same number of batches to train on all data");
+  detail::fail(
+      "rank ", absent_, " has run out of data while ", active_, " of ", group_->size(),
+      " ranks have more: training ends on all ranks, because throw_on_early_termination is set. Give each rank "
+      "the same number of batches to train on all data");
 }
 
 void JoinRounds::begin_forward() {

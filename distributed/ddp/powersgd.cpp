@@ -13,24 +13,24 @@
 namespace tandem::distributed {
 namespace {
 
-// The state of a gradient from one step to the next. In a state dict, these are the ends of the names of both arrays.
+// The state of a gradient from one step to the next. In a state dict, the names of its two arrays have these suffixes.
 constexpr const char* q_suffix = "/q";
 constexpr const char* error_suffix = "/error";
 struct Memory {
   Array q;      // (columns, rank)
-  Array error;  // (rows, columns): what the last product left out
+  Array error;  // (rows, columns): the part of the gradient that the last product lost
 };
 
 struct Matrix {
-  Array in_bucket;  // the gradient in its own shape
-  Array gradient;   // (rows, columns): a view of the bucket, or a copy where the gradient is not row-major
-  Array input;      // the gradient with the error of the last step: what the product is to come close to
+  Array in_bucket;  // the gradient in its original shape
+  Array gradient;   // (rows, columns): a view of the bucket, or a copy if the gradient is not row-major
+  Array input;      // the gradient plus the error of the last step, which the product approximates
   Array p, q;       // (rows, rank), (columns, rank): views of the messages
   Memory* memory;
   bool keeps_error;
 };
 
-// Several arrays in one message. Each call of part() gives the next elements.
+// Several arrays in one message. Each call of part() returns the next elements.
 class Message {
  public:
   Message(std::int64_t elements, DType dtype, Device device) : whole_(Array::empty({elements}, dtype, device)) {}
@@ -44,9 +44,9 @@ class Message {
   Packing packing_{whole_.storage(), 1};
 };
 
-// Makes the columns of m orthonormal, by modified Gram-Schmidt; a column of zeros stays. Each column is projected
-// twice: of a column that nearly depends on those before it, the first projection leaves mostly rounding errors, which
-// are not orthogonal to the others yet. A matrix on a GPU is copied to the host for this, because it is small.
+// Makes the columns of m orthonormal by modified Gram-Schmidt. A column of zeros does not change. Each column is
+// projected twice: if a column is nearly a combination of the previous columns, the first projection leaves mostly
+// rounding errors, which are not yet orthogonal to them. A matrix on a GPU is copied to the host, because it is small.
 void orthonormalise(Array m) {
   const std::int64_t rows = m.dim(0), columns = m.dim(1);
   const Array here = m.to(Device{});
@@ -76,7 +76,7 @@ void orthonormalise(Array m) {
   if (!m.device().is_cpu()) m.copy_from(here);
 }
 
-// The gradients of one bucket on their way.
+// The communication of one bucket.
 class Round : public Work {
  public:
   Round(const GradBucket& bucket, ProcessGroup& group)
@@ -86,7 +86,7 @@ class Round : public Work {
     return (!plain_work_ || plain_work_->is_done()) && (!p_work_ || (q_work_ && q_work_->is_done()));
   }
 
-  // The first half: starts the messages with the gradients that are not compressed, and with P.
+  // The first half: starts the messages with the uncompressed gradients and with P.
   void start(std::vector<Matrix> matrices, std::vector<Array> plain, std::int64_t rank_limit) {
     matrices_ = std::move(matrices);
     plain_ = std::move(plain);
@@ -143,7 +143,7 @@ class Round : public Work {
     }
     finished_ = true;
   }
-  // `timeout` is for each of the messages.
+  // `timeout` applies to each message.
   void wait(std::chrono::milliseconds timeout) override {
     if (p_work_) p_work_->wait(timeout);
     go_on();
@@ -187,8 +187,8 @@ class PowerSgd : public StatefulHook {
     }
     auto round = std::make_shared<Round>(bucket, group);
     round->start(std::move(matrices), std::move(plain), options_.rank);
-    // While this bucket's P travels, the one before goes on to its Q: at the same place on all ranks, however the
-    // messages may be timed.
+    // While this bucket's P is being sent, the previous bucket continues with its Q. All ranks do that at the same
+    // point, whatever the timing of the messages.
     if (previous_) previous_->go_on();
     previous_ = round;
     return round;
@@ -222,7 +222,7 @@ class PowerSgd : public StatefulHook {
         TANDEM_CHECK((is_q || is_error) && array.ndim() == 2 && array.dtype() == DType::f32,
                      "PowerSGD: the saved state has an unknown entry ", name, ", ", array.shape(), ' ', array.dtype());
         Memory& memory = memories[name.substr(0, name.rfind('/'))];
-        (is_q ? memory.q : memory.error) = array.clone();  // the steps write to both
+        (is_q ? memory.q : memory.error) = array.clone();  // cloned, because the steps write to both
       }
     }
     TANDEM_CHECK(step >= 0 && has_generator, "PowerSGD: the saved state has no ", step < 0 ? "step" : "generator");
@@ -253,15 +253,15 @@ class PowerSgd : public StatefulHook {
     return m;
   }
 
-  // A loaded array is on the host, and may be of another model.
+  // Moves a loaded array to the device. Throws an Error if it belongs to a different model.
   static void take_loaded(Array& array, const Shape& shape, Device device) {
     if (!array.defined()) return;
     TANDEM_CHECK(array.shape() == shape, "PowerSGD: the loaded state has a shape of ", array.shape(), ", expected ",
-                 shape, ": go on with the same model and the same rank of the matrices");
+                 shape, ": resume with the same model and the same rank of the matrices");
     if (array.device() != device) array = array.to(device);
   }
 
-  // From a column of zeros the power method would never come to anything else.
+  // Replaces columns of zeros, because the power method could never change them.
   void replace_zero_columns(Array q) {
     const Array here = q.to(Device{});
     float* values = here.data<float>();
@@ -283,7 +283,7 @@ class PowerSgd : public StatefulHook {
   Generator generator_;
   std::int64_t step_ = 0;
   std::map<std::string, Memory> memories_;  // by parameter
-  std::shared_ptr<Round> previous_;         // the bucket before
+  std::shared_ptr<Round> previous_;         // the previous bucket
 };
 
 }  // namespace

@@ -18,10 +18,10 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGro
       bucket_of_(parameters_.size()),
       used_(parameters_.size()),
       state_(parameters_.size()) {
-  for (const auto& [name, tensor] : parameters_)  // before the first hook, which would outlive an error
+  for (const auto& [name, tensor] : parameters_)  // check before adding hooks, which would outlive an error
     TANDEM_CHECK(!tensor.requires_grad() || !tensor.has_grad_buffer(), "parameter ", name,
-                 " belongs to another DistributedDataParallel, which would average nothing from now on: use that one, "
-                 "or let it end first. A Trainer makes one of its own");
+                 " belongs to another DistributedDataParallel, which would average nothing from now on: use that "
+                 "object, or destroy it first. A Trainer makes its own");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& tensor = parameters_[i].tensor;
     if (!tensor.requires_grad()) {
@@ -41,14 +41,14 @@ Reducer::~Reducer() {
 
 void Reducer::observe(std::shared_ptr<ReducerObserver> observer) {
   TANDEM_CHECK(observer && backward_.expired(),
-               "a Reducer takes an observer between two backward passes, and not null");
+               "a Reducer accepts an observer only between two backward passes, and not null");
   observer_ = std::move(observer);
 }
 
 // --- Buckets ---
 
 void Reducer::make_buckets(BucketLayout layout) {
-  // The memory of an old bucket is given back when the last of its gradients has moved to a new bucket.
+  // The memory of an old bucket is freed when the last of its gradients has moved to a new bucket.
   buckets_.clear();
   layout_ = std::move(layout);
   for (const auto& indices : layout_) buckets_.push_back(make_bucket(indices, buckets_.size() + 1 == layout_.size()));
@@ -80,8 +80,8 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
   return bucket;
 }
 
-// Rebuilds the buckets in the order in which the gradients of one rank became ready. All ranks use that rank's order,
-// so all get the same layout.
+// Rebuilds the buckets in the order in which the gradients of one rank became ready. All ranks use the order of the
+// same rank, so all get the same layout.
 void Reducer::rebuild_buckets() {
   rebuilt_ = true;
   if (group_->size() == 1) return;
@@ -141,16 +141,16 @@ void Reducer::begin_backward() {
   for (const std::size_t i : frozen_) {
     TANDEM_CHECK(!parameters_[i].tensor.requires_grad(), "rank ", group_->rank(), ": parameter ", parameters_[i].name,
                  " requires a gradient now, but did not when DistributedDataParallel was made, so the ranks do not "
-                 "share it: make DistributedDataParallel after set_requires_grad(true)");
+                 "average it: make DistributedDataParallel after set_requires_grad(true)");
   }
   begin_pass();
   if (rounds_) rounds_->begin_backward();
-  // The callback owns the token. When a backward pass fails, its callbacks are dropped, the token expires, and the next
-  // gradient begins a new pass.
+  // The callback owns the token. When a backward pass fails, the engine drops its callbacks, the token expires, and the
+  // next gradient begins a new pass.
   auto token = std::make_shared<char>();
   backward_ = token;
   after_backward([this, token = std::move(token)] { end_backward(); });
-  // The engine knows already which parameters this pass will not come to. Their buckets need not wait for the end.
+  // The engine already knows which parameters this pass will not reach. Their buckets need not wait for its end.
   if (unused_ != Unused::error) {
     for (const std::size_t i : reduced_) {
       if (!backward_reaches(parameters_[i].tensor)) contribute_nothing(i);
@@ -166,7 +166,8 @@ void Reducer::gradient_ready(std::size_t parameter) {
   }
   if (backward_.expired()) begin_backward();
   Tensor tensor = parameters_[parameter].tensor;
-  // The parameter was used, but no operation gave it a gradient. Then its gradient is zero: the other ranks expect one.
+  // The parameter was used, but no operation computed a gradient for it. The other ranks expect a gradient, so it is
+  // zero.
   if (!tensor.grad().defined()) tensor.set_grad(ops::zeros(tensor.shape(), tensor.dtype(), tensor.device()));
   used_[parameter] = 1;
   order_.push_back(parameter);
@@ -176,7 +177,7 @@ void Reducer::gradient_ready(std::size_t parameter) {
   observer_->gradient_ready();
 }
 
-// The parameter's gradient counts as it was before this pass, because gradients add up until zero_grad().
+// The parameter contributes its gradient from before this pass, because gradients accumulate until zero_grad().
 void Reducer::contribute_nothing(std::size_t parameter) {
   Tensor tensor = parameters_[parameter].tensor;
   const Array before = tensor.grad();
@@ -226,7 +227,7 @@ void Reducer::end_backward() {
     contribute_nothing(i);
     is_complete = false;
   }
-  // The flag travels with the last bucket. If a gradient was missing, the last bucket has not been started yet.
+  // The flag is sent with the last bucket. If a gradient was missing, the last bucket has not been started yet.
   if (!is_complete) flag_.fill(1);
   start_full_buckets();
   finish_pass();
@@ -241,8 +242,8 @@ void Reducer::finish_pass() {
     used = Array::from(mine, {static_cast<std::int64_t>(mine.size())});
     agreement = group_->all_reduce(used, ReduceOp::max, "used parameters");
   } else if (unused_ == Unused::error && (communication_hook_ || !buckets_.back().message.device().is_cpu())) {
-    // The flag is a message of its own here: a hook does not send it, and to read it from a GPU would mean to wait for
-    // the whole pass.
+    // The flag is a separate message here. A hook does not send it, and reading it from a GPU would wait for the whole
+    // pass.
     agreement = group_->all_reduce(flag_, ReduceOp::max, "unused parameters");
   }
   wait_for_buckets();
@@ -269,9 +270,9 @@ void Reducer::finish_pass() {
   if (after_pass_ && !rounds_) after_pass_();
 }
 
-// If ranks have different samples, their gradients differ from the mean. If the gradients equal the mean except for
-// rounding, every rank was given the same samples, and more ranks bring nothing. The last bucket has the weight of the
-// first layer, whose gradient depends on the samples for every loss. A bias at the end of the network may have the same
+// Warns if all ranks have the same samples, because more ranks are then useless. In that case, each rank's gradients
+// equal the mean, except for rounding. The check uses the last bucket, which has the weight of the first layer: its
+// gradient depends on the samples for every loss. In contrast, a bias at the end of the network may have the same
 // gradient for all samples.
 void Reducer::warn_if_same() {
   const Array mine = std::exchange(own_gradients_, {});
@@ -281,7 +282,7 @@ void Reducer::warn_if_same() {
   const double size = largest(mine), difference = largest(ops::zip(functors::Sub{}, mine, mean));
   if (size > 0 && difference <= 1e-6 * size)
     std::cerr << "warning: all " << group_->size() << " ranks have the same gradients in the first step, so each of "
-              << "them takes the same samples. Let the Loader have .shard = shard_of(*group)" << std::endl;
+              << "them has the same samples. Set .shard = shard_of(*group) in the Loader's options" << std::endl;
 }
 
 void Reducer::wait_for_buckets() {

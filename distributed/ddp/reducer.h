@@ -19,18 +19,19 @@ namespace tandem::distributed {
 
 // The reducer owns the memory of the gradients. Each gradient is a view of its bucket, so communication needs no copy.
 // When the last gradient of a bucket is final, the reducer starts the all_reduce of the bucket, and backward continues
-// while the group's own thread runs the all_reduce. Buckets start strictly in order: all ranks must start them in the
-// same order, but gradients may become ready in a different order on each rank. At the end of backward, the reducer
-// waits until all means have arrived.
+// while the group's own thread runs the all_reduce. Gradients may become ready in a different order on each rank, but
+// all ranks start the buckets in the same fixed order. At the end of backward, the reducer waits until all means have
+// arrived.
 //
-// In the first pass, buckets hold the parameters in reverse order of registration. At the end of that pass the reducer
+// In the first pass, buckets hold the parameters in reverse order of registration. At the end of that pass, the reducer
 // rebuilds the buckets in the order in which rank 0's gradients became ready. The gradients keep their values, but
-// their addresses change. A job that resumes from a checkpoint is given that order, because a mean over three or more
-// ranks may have different bits at a different place in a bucket.
+// their addresses change. A job that resumes from a checkpoint restores that order, because the bits of a mean over
+// three or more ranks may depend on the position in a bucket.
 //
-// After an exception in the middle of a backward pass this rank is out of step with the others, and the group can't be
-// used any more. The error about unused parameters is different: all ranks throw it, at the end of the pass. Only the
-// thread that runs backward may use the reducer. (Li et al., "PyTorch Distributed", VLDB 2020, section 3.2.)
+// After an exception in the middle of a backward pass, this rank is out of step with the others, and the group can't be
+// used any more. The error about unused parameters is an exception to that, because all ranks throw it at the end of
+// the pass. Only the thread that runs backward may use the reducer. (Li et al., "PyTorch Distributed", VLDB 2020,
+// section 3.2.)
 class Reducer {
  public:
   Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGroup> group, BucketSizes sizes,
@@ -43,35 +44,38 @@ class Reducer {
 
   void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
   const CommunicationHook& communication_hook() const { return communication_hook_; }
-  // While synchronising is off, gradients only add up on this rank. The next pass with it on averages the sums.
+  // While synchronising is off, passes only accumulate this rank's gradients. The next pass with synchronising on
+  // averages the sums.
   void set_synchronising(bool on) { synchronising_ = on; }
   bool is_synchronising() const { return synchronising_; }
 
-  // `call` runs at the end of each pass that averages, on all ranks after the same one; not with rounds.
+  // Calls `call` at the end of each pass that averages, after the same pass on all ranks, but not while rounds are set.
   void set_after_pass(std::function<void()> call) { after_pass_ = std::move(call); }
-  // From now on the ranks agree on each pass through `rounds`, if it is not null.
+  // From now on, the ranks agree on each pass through `rounds`, unless it is null.
   void set_rounds(StepRounds* rounds) { rounds_ = rounds; }
-  // A rank without data calls this while the others run a backward pass. Forgets this rank's gradients.
+  // A rank without data calls this while the others run a backward pass. It discards this rank's gradients.
   void shadow_backward();
 
-  // The parameters in the order in which the buckets were rebuilt. Empty before that, and in a group of one rank.
+  // Returns the parameters in the order in which the buckets were rebuilt. Empty before that, and in a group of one
+  // rank.
   const std::vector<std::int64_t>& gradient_order() const { return gradient_order_; }
-  // Builds the buckets in that order now, and not at the end of the first pass. All ranks must give the same order.
-  // With an empty order the next pass is the first one again. Error when `order` does not hold each parameter that
-  // requires a gradient once. Then nothing is changed.
+  // Builds the buckets in the given order now, instead of at the end of the first pass. All ranks must pass the same
+  // order. After an empty order, the next pass counts as the first. Throws an Error, and changes nothing, unless
+  // `order` contains each parameter that requires a gradient exactly once.
   void set_gradient_order(std::vector<std::int64_t> order);
 
-  // From now on tells `observer`, which must not be null, what it does. Error in the middle of a backward pass.
+  // From now on, reports each step to `observer`, which must not be null. Throws an Error in the middle of a backward
+  // pass.
   void observe(std::shared_ptr<ReducerObserver> observer);
   void expect_same_samples() { warns_if_same_ = false; }  // see DistributedDataParallel
-  void begin_forward() { observer_->forward_begun(); }    // the observer wants to know
+  void begin_forward() { observer_->forward_begun(); }    // only tells the observer
 
  private:
   struct Bucket {
     GradBucket content;
     Array message;            // content.buffer; in the last bucket, flag_ follows it
     std::string name;         // "gradient bucket 0"
-    std::size_t missing = 0;  // gradients that this backward pass still owes
+    std::size_t missing = 0;  // the number of gradients that are not final yet in this pass
     std::shared_ptr<Work> work;
   };
 
@@ -102,13 +106,13 @@ class Reducer {
   BucketLayout layout_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by parameter
-  // One element behind the last bucket's gradients, for the error about unused parameters: a rank that has unused
-  // parameters writes 1, the others write 0. The flag travels with the gradients, so it costs no message, and every
-  // rank learns the result. If the gradients are on a GPU, the flag stays in host memory and is a message of its own.
+  // One element after the last bucket's gradients, for the error about unused parameters. A rank that has unused
+  // parameters writes 1, the others write 0. The flag is sent with the gradients, so it needs no message, and every
+  // rank gets the result. If the gradients are on a GPU, the flag is in host memory and is a separate message.
   Array flag_;
   bool rebuilt_ = false;
   bool warns_if_same_ = true;
-  Array own_gradients_;  // this rank's, of the last bucket in the first pass; undefined after it
+  Array own_gradients_;  // this rank's gradients of the last bucket in the first pass; undefined afterwards
   std::vector<std::int64_t> gradient_order_;
 
   CommunicationHook communication_hook_;
@@ -117,19 +121,19 @@ class Reducer {
   StepRounds* rounds_ = nullptr;
   std::shared_ptr<ReducerObserver> observer_ = std::make_shared<ReducerObserver>();
 
-  std::vector<char> used_;  // by parameter: reached since the last synchronised pass
-  // The pass that runs:
+  std::vector<char> used_;  // by parameter: whether a pass has reached it since the last synchronised pass
+  // The current pass:
   enum class State : char {
     owed,     // no gradient yet
     reached,  // its gradient is final
-    absent    // this pass does not come to it
+    absent    // this pass does not reach it
   };
   std::vector<State> state_;        // by parameter
   std::vector<std::size_t> order_;  // parameters in the order in which they were reached
   std::size_t started_ = 0;         // the number of buckets that have been started
   // With Unused::skip: the absent parameters, each with its gradient before the pass, which may be undefined.
   std::vector<std::pair<std::size_t, Array>> untouched_;
-  std::weak_ptr<void> backward_;  // expires when the backward pass whose gradients are counted has ended
+  std::weak_ptr<void> backward_;  // expires when the current backward pass has ended
 };
 
 }  // namespace tandem::distributed

@@ -7,7 +7,7 @@
 namespace tandem::distributed {
 namespace {
 
-// The sum of the bits as integers, (1) i64, on the device of `value`.
+// Returns the sum of the bits as integers, (1) i64, on the device of `value`.
 Array sum_of_bits(const Array& value) {
   const Array dense = value.is_contiguous() ? value : MemoryOrder(value).apply(value);
   const auto width = static_cast<std::int64_t>(size_of(dense.dtype()));
@@ -28,7 +28,7 @@ void check_same_weights(const std::vector<NamedTensor>& parameters, const data::
   std::vector<std::int64_t> mine = ops::cat(sums).to_vector<std::int64_t>();
   mine.insert(mine.end(), {epoch.number, static_cast<std::int64_t>(epoch.seed)});
   const std::size_t n = mine.size();
-  // ~x falls as x rises, so one maximum gives the largest and the smallest.
+  // ~x falls as x rises, so one maximum returns both the largest and the smallest number.
   std::vector<std::int64_t> both = mine;
   for (const std::int64_t number : mine) both.push_back(~number);
   const Array extremes = Array::from(both);
@@ -44,18 +44,18 @@ void check_same_weights(const std::vector<NamedTensor>& parameters, const data::
   for (int r = 1; r < group.size(); ++r)
     if (of_ranks[r].item<std::int64_t>() != of_ranks[0].item<std::int64_t>())
       others += (others.empty() ? "" : ", ") + std::to_string(r);
-  TANDEM_CHECK(first + 1 < n, "rank ", others, " shuffles with another seed than rank 0, so the shards of the ranks ",
-               "overlap: give all ranks the same LoaderOptions::seed");
+  TANDEM_CHECK(first + 1 < n, "rank ", others, " shuffles with a different seed than rank 0, so the ranks' shards ",
+               "overlap: set the same LoaderOptions::seed on all ranks");
   TANDEM_CHECK(first + 2 < n, "rank ", others,
-               " takes its shard of another epoch of the Loader than rank 0, which is in ",
+               " uses its shard of a different epoch of the Loader than rank 0, which is in ",
                of_ranks[0].item<std::int64_t>(),
-               ": each pass over a Loader is the next epoch, so a rank has begun one alone. Let all ranks run the same "
-               "passes, or name the epoch: loader.epoch(number)");
+               ": each pass over a Loader is the next epoch, so a rank has started a pass alone. Let all ranks run the "
+               "same passes, or set the epoch: loader.epoch(number)");
   detail::fail(
       "the ranks no longer hold the same weights: the first parameter that differs is ", parameters[first].name,
       ", on rank ", others,
-      " it is not that of rank 0. What changes weights must happen on all ranks alike: loading them, setting a "
-      "learning rate, another number of optimizer steps");
+      " it differs from rank 0. All ranks must change their weights in the same way: load the same weights, set the "
+      "same learning rate, take the same number of optimizer steps");
 }
 
 }  // namespace tandem::distributed

@@ -1,4 +1,4 @@
-// A check that all ranks hold the same weights. If one rank alone loads weights or sets a learning rate, the ranks
+// Checks that all ranks hold the same weights. If only one rank loads weights or sets a learning rate, the ranks
 // diverge, and no gradient shows it.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace tandem::distributed {
 
-// Compares the bits of the parameters over the ranks, by a sum of 8 bytes for each, and the epoch and seed of the
-// Loader. Collective. An Error on all ranks names the first parameter that differs, and the ranks whose values differ
-// from rank 0's.
+// Compares the epoch and seed of the Loader and the bits of the parameters over the ranks, with a checksum of 8 bytes for
+// each parameter. Collective. If they differ, all ranks throw an Error that names the first parameter that differs, and
+// the ranks whose values differ from rank 0's.
 void check_same_weights(const std::vector<NamedTensor>& parameters, const data::Epoch& epoch, ProcessGroup& group);
 
 }  // namespace tandem::distributed

@@ -7,7 +7,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Exchanges over a process group what batch norms need; the formulas stand in the header.
+// Exchanges the data of batch norms over a process group. The header has the formulas.
 class GroupExchange : public BatchNormExchange {
  public:
   // `layer` appears in the errors of the group.

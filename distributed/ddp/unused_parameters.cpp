@@ -15,15 +15,15 @@ void fail_for_unused(ProcessGroup& group, const std::vector<std::string>& absent
     if (absent.size() > most) mine += " and " + std::to_string(absent.size() - most) + " more";
   }
   const auto all = group.all_gather_strings(mine, "unused parameters");
-  std::map<std::string, std::vector<int>> ranks;  // by what they say
+  std::map<std::string, std::vector<int>> ranks;  // by their text
   for (int r = 0; r < group.size(); ++r) {
     if (!all[r].empty()) ranks[all[r]].push_back(r);
   }
   std::string text;
   for (const auto& [what, who] : ranks) text += (text.empty() ? "" : "; ") + rank_list(who) + ": " + what;
   detail::fail(text,
-               ". If that is meant to happen, Unused::skip (--unused skip) leaves them as they are and Unused::zero "
-               "(--unused zero) counts them as zero; otherwise let them take part in the loss, or call "
+               ". If that is intended, Unused::skip (--unused skip) leaves them unchanged, and Unused::zero "
+               "(--unused zero) counts them as zero; otherwise include them in the loss, or call "
                "set_requires_grad(false) on them before DistributedDataParallel is made");
 }
 

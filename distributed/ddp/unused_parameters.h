@@ -1,4 +1,4 @@
-// Parameters that a backward pass does not reach.
+// Handles parameters that a backward pass does not reach.
 #pragma once
 
 #include <tandem/core/base/enum_names.h>
@@ -14,11 +14,11 @@ namespace tandem::distributed {
 enum class Unused {
   error,  // backward() throws at its end, on every rank, and names the parameters and the ranks
   zero,   // its gradient counts as zero
-  skip,   // as zero if any other rank reached it; if no rank did, its .grad stays as it was
+  skip,   // like zero if another rank reached it; if no rank did, its .grad does not change
 };
 
-// Throws the Error of Unused::error, the same on all ranks. Collective. `absent`: the names of the parameters that got
-// no gradient on this rank, of `count` parameters.
+// Throws the Error for Unused::error, the same on all ranks. Collective. `absent` has the names of the parameters that
+// got no gradient on this rank, out of `count` parameters.
 [[noreturn]] void fail_for_unused(ProcessGroup& group, const std::vector<std::string>& absent, std::size_t count);
 
 }  // namespace tandem::distributed

@@ -14,8 +14,8 @@
 namespace tandem::distributed {
 namespace {
 
-// Equal for processes that share their cores: on one machine, with one affinity mask, and where their control group has
-// a limit, in one such group.
+// Returns a text that is equal for processes that share their cores: they run on the same machine, have the same
+// affinity mask, and are in the same control group if it limits the cores.
 std::string core_identity() {
   cpu_set_t allowed;
   std::string text = machine_identity() + " ";
@@ -75,10 +75,10 @@ std::string divide_cores(ProcessGroup& group, bool is_given) {
 }
 
 void check_thread_settings() {
-  // Chosen: the library for OpenMP keeps 100 bytes a thread on the stack.
+  // Chosen: the OpenMP library keeps 100 bytes per thread on the stack.
   constexpr int most_threads = 4096;
   TANDEM_CHECK(omp_get_max_threads() <= most_threads, "OMP_NUM_THREADS is ", omp_get_max_threads(),
-               ", expected at most ", most_threads, ": unset it, and the cores decide");
+               ", expected at most ", most_threads, ": unset it to use the number of cores");
   constexpr rlim_t least_kib = 512;
   rlimit limit{};
   TANDEM_CHECK(getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least_kib << 10, "the stack has at most ",
@@ -89,7 +89,7 @@ void check_thread_settings() {
     const auto number = text ? std::strtoull(text, &unit, 10) : 0;
     if (!text || unit == text) continue;
     while (*unit == ' ') ++unit;
-    const char letter = static_cast<char>(*unit | 32);  // without one, a number is in KiB
+    const char letter = static_cast<char>(*unit | 32);  // a number without a unit is in KiB
     const auto bytes = number << (letter == 'b' ? 0 : letter == 'm' ? 20 : letter == 'g' ? 30 : 10);
     TANDEM_CHECK(bytes >= least_kib << 10, name, " is ", text, ", expected at least ", least_kib, "K: unset it");
   }

@@ -1,4 +1,4 @@
-// How the ranks that share a host's cores divide them.
+// Divides a host's cores among the ranks that share them.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -8,28 +8,30 @@
 
 namespace tandem::distributed {
 
-// What a rank may compute on.
+// The cores and threads that a rank may use.
 struct RankCores {
   std::string identity;   // equal for ranks that share their cores
   int cores = 1;          // available_cores()
-  int threads = 1;        // of OpenMP
-  bool is_given = false;  // the user has chosen `threads`
+  int threads = 1;        // OpenMP threads
+  bool is_given = false;  // whether the user has chosen `threads`
 };
 
-// The threads of each rank: what the user has chosen, else the cores divided by the ranks that share them, and at
-// least 1. A launcher knows only the ranks that it starts itself, so call this after all ranks have met.
+// Returns the number of threads of each rank: the number that the user has chosen, or else the cores divided by the
+// number of ranks that share them, but at least 1. A launcher knows only the ranks that it starts itself, so call the
+// function after all ranks have met.
 std::vector<int> divided_threads(const std::vector<RankCores>& ranks);
 
-// A sentence for people when ranks with more than one thread have more threads together than they have cores, which
-// then wait for each other most of the time; else empty.
+// Returns a sentence for the user if ranks that share cores have more threads than cores, and a rank has more than one
+// thread. The threads then wait for each other most of the time. Otherwise returns an empty string.
 std::string oversubscription(const std::vector<RankCores>& ranks, const std::vector<int>& threads);
 
-// Sets the threads of OpenMP of the calling thread as divided_threads() says. Returns the sentence for people, on rank
-// 0. Collective. `is_given`: the user has chosen the number of threads that this rank has now.
+// Sets the number of OpenMP threads of the calling thread to the result of divided_threads(). Returns the sentence for
+// the user, on rank 0. The call is collective. `is_given` is whether the user has chosen this rank's current number of
+// threads.
 std::string divide_cores(ProcessGroup& group, bool is_given);
 
-// Error for settings of threads with which the process would only crash: more of them than their team's list has room
-// for (OMP_NUM_THREADS), or stacks too small to compute with (ulimit -s, OMP_STACKSIZE).
+// Throws an Error for thread settings that would crash the process: more threads than the OpenMP library's list has
+// room for (OMP_NUM_THREADS), or stacks that are too small (ulimit -s, OMP_STACKSIZE).
 void check_thread_settings();
 
 }  // namespace tandem::distributed

@@ -20,7 +20,7 @@ int Variables::number(const char* name, int low, int high) const {
   const auto value = text(name);
   TANDEM_CHECK(!value.empty(), name,
                " is not set, though other variables of the same launcher are: start the program with tandemrun, "
-               "torchrun, mpirun or srun, or on its own with none of them set");
+               "torchrun, mpirun or srun, or alone with none of them set");
   int number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   const bool is_number = error == std::errc() && end == value.data() + value.size();
@@ -50,7 +50,7 @@ AnnexList<LauncherKind>& launcher_kinds() {
 }
 
 int port_for(std::uint64_t job, std::uint64_t step) {
-  // The factor is a prime (chosen), so that the steps of one job and the next jobs have different ports.
+  // The factor is a prime (chosen), so the steps of one job and the next jobs get different ports.
   constexpr std::uint64_t first = 61440, last = 65535;
   return static_cast<int>(first + (job + 1021 * step) % (last - first + 1));
 }
@@ -62,11 +62,11 @@ constexpr int any = Variables::any;
 Environment read_torchrun(const Variables& variables) {
   for (const char* name : {"RANK", "WORLD_SIZE"}) {
     TANDEM_CHECK(variables.is_set(name), name, " is not set, but ", name[0] == 'R' ? "WORLD_SIZE" : "RANK",
-                 " is: a launcher sets both (tandemrun, torchrun); for a process on its own unset both");
+                 " is: a launcher sets both (tandemrun, torchrun); unset both to run a single process");
   }
   Environment result;
   result.launcher = "torchrun";
-  result.world_size = variables.number("WORLD_SIZE", 1, 1 << 20);  // chosen: more than a job has
+  result.world_size = variables.number("WORLD_SIZE", 1, 1 << 20);  // chosen: more ranks than a job has
   result.rank = variables.number("RANK", 0, result.world_size - 1);
   const bool knows_size = variables.is_set("LOCAL_WORLD_SIZE");
   result.local_world_size = variables.number("LOCAL_WORLD_SIZE", 1, result.world_size, 1);
@@ -80,7 +80,7 @@ Environment read_torchrun(const Variables& variables) {
   return result;
 }
 
-// The user may have started the process by hand in a Slurm shell that has more tasks than one.
+// The user may have started the process by hand in a Slurm shell that has several tasks.
 Environment read_no_launcher(const Variables& variables) {
   Environment result;
   const auto tasks = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
@@ -113,7 +113,7 @@ bool is_one_host(const Environment& environment) {
 Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master) {
   const Variables variables(variable);
   auto result = read_launcher(variables);
-  // Scripts that srun or mpirun starts often export WORLD_SIZE, too.
+  // Scripts that run under srun or mpirun often export WORLD_SIZE too.
   const int size = variables.number("WORLD_SIZE", 1, any, result.world_size);
   TANDEM_CHECK(size == result.world_size, "WORLD_SIZE is ", size, ", but ", result.launcher, " started ",
                result.world_size, " processes: start as many, or unset WORLD_SIZE");

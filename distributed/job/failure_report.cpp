@@ -16,7 +16,7 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
   const auto now = when.time_since_epoch();
-  // torchrun reads whole seconds. tandemrun reads the nanoseconds, so that it can order failures within one second.
+  // torchrun reads whole seconds. tandemrun reads the nanoseconds to order failures within one second.
   const nlohmann::json report = {
       {"message",
        {{"message", message},
@@ -26,7 +26,7 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
           {"is_of_peer", is_of_peer ? "1" : "0"},
           {"is_printed", is_printed ? "1" : "0"},
           {"timestamp_ns", std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count())}}}}}};
-  // The report is written to a temporary file and then renamed, because the launcher may read it at any moment.
+  // Write a temporary file and rename it, because the launcher may read the report at any moment.
   const auto temporary = std::string(path) + "." + std::to_string(getpid());
   std::ofstream file(temporary);
   file << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;

@@ -11,7 +11,7 @@ namespace tandem::distributed {
 namespace fs = std::filesystem;
 
 std::shared_ptr<FlightRecorder> open_flight_recorder(const Environment& environment, Store& store) {
-  // Equal for the ranks of this generation of the job, because the store's keys are.
+  // All ranks of one generation of the job use the same keys of the store, so they get the same text.
   const auto job = store.compare_set("flight", "", random_text(2));
   const char* given = std::getenv("TANDEM_FLIGHT_DIR");
   const bool is_temporary = !given || !*given;
@@ -24,7 +24,7 @@ std::shared_ptr<FlightRecorder> open_flight_recorder(const Environment& environm
                                                                     .job = job,
                                                                     .is_temporary = is_temporary});
   } catch (const std::exception& error) {
-    std::cerr << "note: rank " << environment.rank << " does not record what it does: " << error.what() << std::endl;
+    std::cerr << "note: rank " << environment.rank << " does not record its operations: " << error.what() << std::endl;
     return nullptr;
   }
 }

@@ -1,4 +1,4 @@
-// Where the flight records of a job's ranks lie (distributed/groups/observers/flight_recorder.h).
+// Chooses the folder of the flight records of a job's ranks (distributed/groups/observers/flight_recorder.h).
 #pragma once
 
 #include <tandem/distributed/groups/observers/flight_recorder.h>
@@ -10,10 +10,10 @@
 
 namespace tandem::distributed {
 
-// The recorder of this process: its file is rank-R in the folder that TANDEM_FLIGHT_DIR names, and the program that set
-// that variable looks after the files. Otherwise the ranks of one host share a temporary folder, and each rank removes
-// its file when it ends, unless something fails. If no file can be made, stderr says so, and the result is null.
-// `store` is the store that connect_store() returned.
+// Returns the recorder of this process. Its file is rank-R in the folder TANDEM_FLIGHT_DIR. The program that sets that
+// variable is responsible for removing the files. Without the variable, the ranks of one host share a temporary folder,
+// and each rank removes its file when it ends, unless something fails. If the file can't be created, the function says
+// so on stderr and returns null. `store` is the result of connect_store().
 std::shared_ptr<FlightRecorder> open_flight_recorder(const Environment& environment, Store& store);
 
 }  // namespace tandem::distributed

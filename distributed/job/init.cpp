@@ -35,7 +35,7 @@ Endpoint parse_endpoint(const std::string& method) {
   return {host, port};
 }
 
-// The NCCL of this build.
+// Returns the function that makes NCCL groups. Throws an Error if the build has no NCCL.
 const MakeDeviceGroup& nccl() {
   const auto& groups = device_groups().entries();
   TANDEM_CHECK(!groups.empty(),
@@ -72,7 +72,7 @@ Environment environment_for(const std::string& method) {
     return std::getenv(name);
   };
   auto environment = read_environment(variable);
-  // The launcher serves a store at its own address only. At any other address, rank 0 serves it.
+  // The launcher serves a store only at its own address. At any other address, rank 0 serves it.
   const char* address = std::getenv("MASTER_ADDR");
   const char* port = std::getenv("MASTER_PORT");
   if (!address || !port || endpoint.host != address || endpoint.port != port) environment.uses_agent_store = false;

@@ -1,4 +1,4 @@
-// The store of a job: who serves it, and how a rank connects to it.
+// Serves the store of a job, or connects to it.
 #pragma once
 
 #include <tandem/distributed/job/environment.h>
@@ -8,9 +8,9 @@
 
 namespace tandem::distributed {
 
-// The launcher serves the store, or rank 0 serves it (or owns its file) for as long as rank 0 holds the result. Keys of
-// earlier generations may be in it. Error when the store is not reached within `timeout`. `environment` must have an
-// address or a file.
+// Returns the job's store. The launcher serves it, or else rank 0 serves it (or owns its file) until rank 0 destroys
+// the result. The store may contain keys of earlier generations. Throws an Error if the store can't be reached within
+// `timeout`. `environment` must have an address or a file.
 std::shared_ptr<Store> open_job_store(const Environment& environment, Store::Timeout timeout);
 
 }  // namespace tandem::distributed

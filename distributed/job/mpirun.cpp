@@ -1,4 +1,4 @@
-// The launchers of MPI: their variables tell a process its rank, also where Gloo or shared memory connects the ranks.
+// The launchers of MPI. Their variables tell a process its rank, even if Gloo or shared memory connects the ranks.
 #include <tandem/distributed/job/launcher_kind.h>
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ constexpr MpiVariables mpi_launchers[] = {
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
 };
 
-// The launcher through which that of MPI started this process, as srun --mpi=pmi2 does; null: none.
+// Returns the launcher through which MPI started this process, such as srun --mpi=pmi2, or null.
 const LauncherKind* kind_around(const Variables& variables) {
   for (const auto& kind : launcher_kinds().entries()) {
     if (kind.read_hosts && kind.has_started(variables)) return &kind;
@@ -39,7 +39,8 @@ Environment read_mpi(const Variables& variables, const MpiVariables& names) {
   if (variables.is_set(names.local_rank) && variables.is_set(names.local_size)) {
     result.local_world_size = variables.number(names.local_size, 1, result.world_size);
     result.local_rank = variables.number(names.local_rank, 0, result.local_world_size - 1);
-    result.knows_host = result.local_world_size == result.world_size;  // of several hosts, MPI does not number them
+    // If there are several hosts, MPI does not number them.
+    result.knows_host = result.local_world_size == result.world_size;
   } else if (const auto* kind = kind_around(variables)) {
     kind->read_hosts(variables, result);
   } else {
@@ -48,7 +49,7 @@ Environment read_mpi(const Variables& variables, const MpiVariables& names) {
   result.master_port = 29500;
   if (is_one_host(result)) {
     result.master_addr = "127.0.0.1";
-    // All ranks of one mpirun compute the same port, and two jobs seldom share one.
+    // All ranks of one mpirun compute the same port, and two jobs seldom share a port.
     const auto job = variables.first_of({"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"});
     const auto number = job.empty() ? static_cast<std::size_t>(getppid()) : std::hash<std::string>()(job);
     result.master_port = port_for(number, 0);

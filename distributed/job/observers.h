@@ -1,5 +1,5 @@
-// The observers that init() gives to every process group of a job, with the flight recorder of this process
-// (flight_folder.h). To add one, change the list in observers.cpp.
+// The observers that init() adds to every process group of a job, including the flight recorder of this process
+// (flight_folder.h). To add an observer, extend the list in observers.cpp.
 #pragma once
 
 #include <tandem/distributed/groups/operation_observer.h>
@@ -10,7 +10,7 @@ namespace tandem::distributed {
 
 class FlightRecorder;
 
-// The profile, the watchdog, and the flight recorder where there is one: `recorder` may be null.
+// Returns the profile, the watchdog, and the flight recorder, unless `recorder` is null.
 Observers usual_observers(std::shared_ptr<FlightRecorder> recorder = nullptr);
 
 }  // namespace tandem::distributed

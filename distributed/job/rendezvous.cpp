@@ -20,19 +20,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Where the ranks meet, for people.
+// Returns the address at which the ranks meet, for messages.
 std::string meeting_place(const Environment& environment) {
   return environment.store_path.empty() ? endpoint_name(environment.master_addr, environment.master_port)
                                         : environment.store_path;
 }
 
-// The keys of a meeting begin with the run's name:
+// The keys of a meeting are prefixed with the run's name:
 //   meetings                       the number of meetings so far
-//   guests                         the guest book: "WORD:RANK:WORLD_SIZE " of each process but rank 0, of any meeting
+//   guests                         the guest book: "WORD:RANK:WORLD_SIZE " of each process but rank 0, in any meeting
 //   answer/WORD                    the meeting's number, or "!" and the reason why the process can't take part
-//   meeting/NUMBER/claims/RANK     the number of processes that say that they are this rank
-//   meeting/NUMBER/host/RANK       the loopback identity of the rank's host; set when the rank has come
-//   meeting/NUMBER/hosts           the same for all ranks, one a line; set when all have come
+//   meeting/NUMBER/claims/RANK     the number of processes that claim to be this rank
+//   meeting/NUMBER/host/RANK       the loopback identity of the rank's host; set when the rank has arrived
+//   meeting/NUMBER/hosts           the same for all ranks, one per line; set when all have arrived
 class Meeting {
  public:
   Meeting(const Environment& environment, std::shared_ptr<Store> store, Store::Timeout timeout)
@@ -43,12 +43,12 @@ class Meeting {
         timeout_(timeout),
         deadline_(RunningTime::now() + timeout) {}
 
-  // Returns a store of which only this meeting uses the keys. `hosts` gets every rank's loopback identity, by rank.
+  // Returns a store whose keys only this meeting uses. Sets `hosts` to every rank's loopback identity, by rank.
   std::shared_ptr<Store> meet(std::vector<std::string>& hosts) {
     const auto number = rank_ == 0 ? std::to_string(store_->add("meetings", 1)) : ask_for_number();
     meeting_ = prefix_store("meeting/" + number, store_);
-    TANDEM_CHECK(meeting_->add(claim(rank_), 1) == 1, "two processes say that they are rank ", rank_,
-                 " of this job (RANK): each needs its own");
+    TANDEM_CHECK(meeting_->add(claim(rank_), 1) == 1, "two processes claim to be rank ", rank_,
+                 " of this job (RANK): each needs its own rank");
     meeting_->set(host(rank_), loopback_identity());
     if (rank_ == 0) receive_guests(number);
     std::istringstream lines(wait_for_all());
@@ -69,7 +69,7 @@ class Meeting {
     } catch (const Error& error) {
       TANDEM_CHECK(!have_met(), "rank ", rank_, ": all ", size_, " processes of this job have already met at ", place_,
                    ". Either another process has the same RANK as this one, or the job restarts and its new rank 0"
-                   " has not come");
+                   " has not arrived");
       detail::fail("rank ", rank_, ": rank 0 has not arrived at ", place_,
                    ": check whether it was started, with the same ", advice, " (", error.what(), ")");
     }
@@ -87,15 +87,15 @@ class Meeting {
     }
   }
 
-  // Rank 0 answers every process that writes to the guest book, until all ranks have arrived. It looks again after a
-  // pause of 1 to 20 ms (chosen: short for a person, and long for a store that many jobs use).
+  // Rank 0 answers every process that writes to the guest book, until all ranks have arrived. It reads the book again
+  // after a pause of 1 to 20 ms (chosen: short for a user, and long for a store that many jobs use).
   void receive_guests(const std::string& number) {
     std::vector<int> missing;
     for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);
     std::set<std::string> answered;
     for (auto pause = milliseconds(1); !missing.empty(); pause = std::min(pause * 2, milliseconds(20))) {
-      // Ranks that have come, and ranks that the job does not have, are answered as well: several processes may say
-      // that they are the same rank, or know another size of the job.
+      // Rank 0 also answers ranks that have already arrived, and ranks that the job does not have: several processes
+      // may claim to be the same rank, or expect a different size of the job.
       std::istringstream book(store_->check({guests}) ? store_->get(guests) : "");
       for (std::string entry; book >> entry;) {
         if (!answered.insert(entry).second) continue;
@@ -118,7 +118,7 @@ class Meeting {
     std::string text = number;
     if (entry.substr(size + 1) != std::to_string(size_)) {
       const auto told = " was told that the job has " + entry.substr(size + 1) + " processes (WORLD_SIZE)";
-      refused_ = ". A rank " + entry.substr(rank + 1, size - rank - 1) + " came that" + told;
+      refused_ = ". A rank " + entry.substr(rank + 1, size - rank - 1) + " arrived that" + told;
       text = "!it" + told + ", and rank 0 that it has " + std::to_string(size_);
     }
     store_->set("answer/" + entry.substr(0, rank), text);
@@ -156,7 +156,7 @@ class Meeting {
   const Store::Timeout timeout_;
   const Deadline deadline_;
   std::shared_ptr<Store> meeting_;
-  std::string refused_;  // the last process that was told another size of the job, as a sentence; empty: none
+  std::string refused_;  // a sentence about the last process that expected a different size of the job; empty: none
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ std::filesystem::path mnist_folder(ProcessGroup& group, const std::string& data,
                  group.rank(), " on host ", host_name(),
                  " has only the bundled sample, 10,000 training images, and rank ", with - hosts.begin(), " on host ",
                  with->substr(1),
-                 " has MNIST. Give TANDEM_DATA or --data on every "
-                 "host: the folder of MNIST's four files, or for all of them the sample in ",
+                 " has MNIST. Set TANDEM_DATA or --data on every "
+                 "host to the folder of MNIST's four files, or on all of them to the sample in ",
                  found.substr(1));
   });
   return found.substr(1);

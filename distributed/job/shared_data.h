@@ -1,4 +1,4 @@
-// What the processes of a group need to share a data set: the part of each process, and the folder of the files.
+// Lets the processes of a group share a data set: determines the shard of each process, and the folder of the files.
 #pragma once
 
 #include <tandem/data/sampler.h>
@@ -9,13 +9,14 @@
 
 namespace tandem::distributed {
 
-// The part of a data set that this process reads, for data::LoaderOptions::shard.
+// Returns the part of a data set that this process reads, for data::LoaderOptions::shard.
 data::Shard shard_of(const ProcessGroup& group);
 
-// The folder of the MNIST files on this host: `data` if it is not empty, else the folder that data::find_mnist() finds.
-// One process of each host looks for it, for all of them. It writes the progress of a download to stderr, unless
-// `quiet`. If there is only the bundled sample to train on, it always says so on stderr. Error if that is so on some
-// hosts only. Collective; an Error on one process is an Error on all.
+// Returns the folder of the MNIST files on this host: `data` if it is not empty, else the folder that
+// data::find_mnist() finds. One process of each host looks for the folder, on behalf of all its processes. It writes
+// the progress of a download to stderr, unless `quiet` is set. If only the bundled sample is available, it says so on
+// stderr even then. Throws an Error if only some hosts have MNIST. The call is collective: if it throws on one process,
+// it throws on all.
 std::filesystem::path mnist_folder(ProcessGroup& group, const std::string& data = {}, bool quiet = false);
 
 }  // namespace tandem::distributed

@@ -16,12 +16,13 @@
 namespace tandem::distributed {
 namespace {
 
-// Chosen: more nodes than a job has. Without a limit, a list of a few bytes could stand for more than memory holds.
+// Chosen: more nodes than a job has. Without a limit, a list of a few bytes could expand to more names than memory can
+// hold.
 constexpr std::size_t max_nodes = std::size_t{1} << 16;
 constexpr std::size_t max_name = 255;  // bytes of a host name (RFC 1035, section 2.3.4)
 
-// Takes a number in [0, 2^30] off the front of `text`. Returns the number and how many digits it had. `whole` is the
-// list, for the Error.
+// Removes a number in [0, 2^30] from the front of `text`. Returns the number and its number of digits. `whole` is the
+// whole list, for the Error.
 std::pair<int, std::size_t> take_number(std::string_view& text, std::string_view whole) {
   int number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -43,7 +44,7 @@ std::string padded(int number, std::size_t digits) {
   return std::string(digits - std::min(digits, text.size()), '0') + text;
 }
 
-// Takes the rest of a bracket, such as "01-03,07]", off the front of `text`. Returns the numbers it stands for.
+// Removes the rest of a bracket, such as "01-03,07]", from the front of `text`. Returns the numbers in it.
 std::vector<std::string> take_bracket(std::string_view& text, std::string_view whole) {
   std::vector<std::string> numbers;
   do {
@@ -64,7 +65,7 @@ std::vector<std::string> expand_nodelist(std::string_view list) {
   std::vector<std::string> hosts;
   auto rest = list;
   do {
-    std::vector<std::string> names = {""};  // what the part of the element that has been read stands for
+    std::vector<std::string> names = {""};  // the names from the part of the element that has been read
     while (!rest.empty() && rest.front() != ',') {
       if (take(rest, '[')) {
         std::vector<std::string> longer;
@@ -110,8 +111,8 @@ std::vector<int> expand_tasks_per_node(std::string_view list) {
 
 namespace {
 
-// Whether the process with this number has a terminal: the fifth number after its name in /proc/PID/stat (proc(5)).
-// Nothing where that can't be read.
+// Returns whether the process `pid` has a terminal, according to the fifth number after its name in /proc/PID/stat
+// (proc(5)). Returns nullopt if the file can't be read.
 std::optional<bool> has_terminal(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text, field;
@@ -121,23 +122,22 @@ std::optional<bool> has_terminal(const std::string& pid) {
   return fields ? std::optional(field != "0") : std::nullopt;
 }
 
-// In the shell of `srun -n 4 --pty bash`, a program that the user starts is no task of srun's: the shell is. A step
-// that srun starts from such a shell inherits SLURM_PTY_PORT, but its tasks have no terminal.
+// In the shell of `srun -n 4 --pty bash`, the shell is srun's task, but a program that the user starts there is not. A
+// step that srun starts from such a shell inherits SLURM_PTY_PORT, but its tasks have no terminal.
 bool is_in_pty_shell(const Variables& variables) {
   const auto task = variables.text("SLURM_TASK_PID");
   return variables.is_set("SLURM_PTY_PORT") && task != std::to_string(getpid()) && has_terminal(task).value_or(true);
 }
 
-// In a job step, srun has set the step's number of tasks. The shells of salloc and sbatch have variables of the job,
-// but they run in no step, or in a step with one of the two special numbers below
-// (Slurm's slurm.h).
+// In a job step, srun sets the step's number of tasks. The shells of salloc and sbatch have variables of the job, but
+// they do not run in a step, or they run in a step with one of the two special numbers below (Slurm's slurm.h).
 bool is_in_slurm_step(const Variables& variables) {
   const auto step = variables.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
   const bool is_shell = step == "4294967290" || step == "4294967291";  // interactive, batch
   return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell && !is_in_pty_shell(variables);
 }
 
-// Sets the local and the group numbers of `result`, and knows_host.
+// Sets the local and node numbers of `result`, and knows_host.
 void read_slurm_hosts(const Variables& variables, Environment& result) {
   if (!variables.is_set("SLURM_STEP_TASKS_PER_NODE") || !variables.is_set("SLURM_LOCALID")) {
     result.knows_host = result.world_size == 1;
@@ -146,7 +146,7 @@ void read_slurm_hosts(const Variables& variables, Environment& result) {
   const auto tasks = expand_tasks_per_node(variables.text("SLURM_STEP_TASKS_PER_NODE"));
   TANDEM_CHECK(std::accumulate(tasks.begin(), tasks.end(), std::int64_t{0}) == result.world_size,
                "SLURM_STEP_TASKS_PER_NODE is \"", variables.text("SLURM_STEP_TASKS_PER_NODE"),
-               "\", which does not make ", result.world_size, " tasks");
+               "\", which does not add up to ", result.world_size, " tasks");
   result.node_count = static_cast<int>(tasks.size());
   result.node_rank = variables.number("SLURM_NODEID", 0, result.node_count - 1, 0);
   result.local_world_size = tasks[static_cast<std::size_t>(result.node_rank)];

@@ -1,4 +1,4 @@
-// The token of a job's store: the secret that its processes prove to know to each other (SECURITY.md).
+// The token of a job's store: a secret. The job's processes prove to each other that they know it (SECURITY.md).
 #pragma once
 
 #include <functional>
@@ -6,19 +6,19 @@
 
 namespace tandem::distributed {
 
-// The user's token: TANDEM_STORE_TOKEN, else the text of the file that TANDEM_STORE_TOKEN_FILE names. Empty when
-// neither is set. `variable` is getenv or, in tests, a function like it (null: not set). Error when the file is not
-// this user's alone (mode 0600), is empty or cannot be read.
+// Returns the user's token: TANDEM_STORE_TOKEN, or else the text of the file TANDEM_STORE_TOKEN_FILE. Empty if neither
+// is set. `variable` is getenv or, in tests, a similar function that returns null for a variable that is not set.
+// Throws an Error if other users can access the file (its mode must be 0600), or if it is empty or can't be read.
 std::string given_token(const std::function<const char*(const char*)>& variable);
 std::string given_token();
 
-// The token of a job whose processes are all on this host, and of one user. It is made of the job's name and of a
-// secret of this user, which the first process to ask writes to a file: tandem/secret in XDG_RUNTIME_DIR if that is a
-// folder of this user's, or /tmp/tandem-UID/secret where that is not set. Error when others could have written the
-// file.
+// Returns the token of a job whose processes all run on this host, as one user. The token is computed from the job's
+// name and a secret of this user. The first process that needs the secret writes it to a file: tandem/secret in
+// XDG_RUNTIME_DIR if that is a folder of this user, else /tmp/tandem-UID/secret. Throws an Error if other users could
+// have written the file.
 std::string host_token(const std::string& job);
 
-// Error: a job on several hosts has no token, and was not told that it needs none.
+// Throws the Error for a job on several hosts that has no token and does not use --open-store.
 [[noreturn]] void fail_without_token();
 
 }  // namespace tandem::distributed

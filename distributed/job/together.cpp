@@ -16,12 +16,12 @@ namespace {
 
 using Clock = RunningTime;
 constexpr char failed = '!';  // the first character of a failed rank's text
-// The time between two checks whether a rank still lives. Chosen: half the pause of the watchdog's thread, which writes
-// the signs of life.
+// The time between two checks whether a rank is still alive. Chosen: half the pause of the watchdog's thread, which
+// writes the signs of life.
 constexpr std::chrono::milliseconds look{250};
 
-// One round, in which all ranks tell each other a text. It goes through the store, because there a rank can wait for
-// longer than the timeout of a group's operation.
+// A round in which all ranks exchange a text. It uses the store, because a rank can wait there for longer than the
+// timeout of a group's operation.
 class TextRound {
  public:
   TextRound(ProcessGroup& group, const std::string& mine) : group_(group), store_(*group.store()) {
@@ -29,15 +29,15 @@ class TextRound {
     store_.set(key(group.rank()), mine);
   }
 
-  // A rank calls this when it has the texts of all ranks: all have begun this round, so they have read the last one,
-  // and said so if it failed.
+  // A rank calls this when it has the texts of all ranks. All ranks have then started this round, so they have read the
+  // texts of the last round, and reported whether it failed.
   void remove_last_round() {
     store_.delete_key(key(group_.rank(), round_ - 1));
     if (group_.rank() == 0) store_.delete_key(seen(round_ - 1));
   }
 
-  // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until the
-  // `others` have read what they need, but for at most 2 s (chosen: the job fails anyway, and should not hang).
+  // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until `others`
+  // other ranks have read the texts, but for at most 2 s (chosen: the job fails anyway, and should not hang).
   void leave(int others) {
     const auto until = Clock::now() + std::chrono::seconds(2);
     std::int64_t ranks = store_.add(seen(round_), 1);
@@ -47,8 +47,8 @@ class TextRound {
     }
   }
 
-  // Waits for the text of `rank`. PeerError when that rank has left, gives no sign of life or takes too long, or when
-  // the group has failed.
+  // Waits for the text of `rank`. Throws a PeerError if that rank has left, gives no sign of life or takes too long, or
+  // if the group has failed.
   std::string text_of(int rank, const OwnWork& work) {
     const auto start = Clock::now();
     SeenSign sign;
@@ -65,21 +65,21 @@ class TextRound {
         throw PeerError(name() + " has left, while others wait for " + work.what);
       if (const auto failure = failure_of_group(store_); !failure.empty()) throw PeerError(failure);
       sign.update(last_sign(store_, rank));
-      // Where this rank's own watchdog writes nothing the group has none, and no rank gives signs of life.
+      // If this rank's own signs are missing too, the group has no watchdog, so no rank gives signs of life.
       const bool is_silent = Clock::now() - sign.since > group_.timeout();
       if (is_silent && !(sign.text.empty() && last_sign(store_, group_.rank()).empty()))
         throw PeerError(name() + " has given no sign of life for " + seconds_text(group_.timeout()) +
                         ", while others wait for " + work.what);
       if (Clock::now() - start > work.longest)
         throw PeerError(name() + " is alive, but others have waited for " + work.what + " for " +
-                        seconds_text(work.longest) + ", the longest that this may take");
+                        seconds_text(work.longest) + ", the limit for this work");
     }
   }
 
  private:
   static std::string key(int rank, std::int64_t round) { return fmt::format("together/{}/{}", round, rank); }
   std::string key(int rank) const { return key(rank, round_); }
-  // The number of ranks that have seen that a round has failed.
+  // The key for the number of ranks that have noticed the failure of a round.
   static std::string seen(std::int64_t round) { return fmt::format("together/{}/seen", round); }
 
   ProcessGroup& group_;
@@ -87,7 +87,7 @@ class TextRound {
   std::int64_t round_;
 };
 
-// Every rank's text, by rank.
+// Returns every rank's text, by rank.
 std::vector<std::string> texts_of_all(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
   if (group.size() == 1) return {mine};
   TextRound texts(group, mine);
@@ -111,7 +111,7 @@ void run_together(ProcessGroup& group, const std::function<void()>& f, const Own
   try {
     f();
   } catch (const PeerError&) {
-    throw;  // the group has failed, and the other ranks know it
+    throw;  // the group has failed, and the other ranks know
   } catch (const std::exception& error) {
     mine.emplace(error.what());
   } catch (...) {

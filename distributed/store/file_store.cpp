@@ -28,17 +28,17 @@ constexpr char deleted_mark = '-';
 constexpr const char* moved_mark = "-tandem/moved";
 constexpr const char* python_key = "refcount/";                     // counts the processes with PyTorch's FileStore
 constexpr std::size_t max_key_bytes = protocol::max_key_bytes + 1;  // with deleted_mark
-// How much of the log is read at once. It holds a whole record, however large that is.
+// The size of the pieces in which the log is read. The largest record fits into a piece.
 constexpr std::size_t piece_bytes = std::size_t{32} << 20;
 static_assert(piece_bytes > 2 * sizeof(std::uint32_t) + max_key_bytes + protocol::max_value_bytes);
 
 std::string file_key(const std::string& key) {
-  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
-               " bytes, this one ", key.size());
+  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key may have at most ", protocol::max_key_bytes - 1,
+               " bytes, got ", key.size());
   return protocol::user_prefix + key;
 }
 
-// PyTorch's FileStore keeps two counters of its own, "refcount/" and "cleanup/", beside the users' keys.
+// PyTorch's FileStore keeps two counters, "refcount/" and "cleanup/", next to the users' keys.
 bool is_store_key(std::string_view key) {
   return key.starts_with(protocol::user_prefix) || key.starts_with(deleted_mark) || key == python_key ||
          key == "cleanup/";
@@ -57,8 +57,8 @@ std::string record_of(const std::string& key, const std::string& value) {
   return record;
 }
 
-// The pause between two looks at the file. Chosen: 1 ms at first, because most waits are short; at most 20 ms, so that
-// a long wait costs little processor time and ends at most that much too late.
+// The pause between two reads of the file. Chosen: it is 1 ms at first, because most waits are short, and grows to 20
+// ms. A long wait then uses little processor time, and ends at most 20 ms late.
 class Pause {
  public:
   void sleep(Deadline deadline) {
@@ -77,8 +77,8 @@ FileStore::FileStore(const Options& options) : options_(options) {
   for (;;) {
     open();
     lock(LOCK_SH, deadline);
-    // Between open() and lock(), a process of an earlier job may have removed the file as it ended. This job then needs
-    // a new file.
+    // Between open() and lock(), a process of an earlier job may have ended and removed the file. This job then needs a
+    // new file.
     struct stat mine {
     }, there{};
     const bool is_current = fstat(file_.get(), &mine) == 0 && lstat(options_.path.c_str(), &there) == 0 &&
@@ -93,46 +93,46 @@ FileStore::~FileStore() {
   if (options_.removes_file) ::unlink(options_.path.c_str());
 }
 
-// A user who may write to the file may steer the job. In a folder that all users may write to, another user may have
-// put a file, a link or a pipe in the store's place.
+// A user who can write to the file can control the job. In a folder that is writable for all users, another user may
+// have created a file, a link or a pipe under the store's name.
 void FileStore::open() {
   file_ = FileDescriptor(::open(options_.path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   TANDEM_CHECK(file_.is_open() || errno != ELOOP, "store: ", options_.path,
-               " is a symbolic link: name the file that it leads to, or remove it");
+               " is a symbolic link: give the file that it points to, or remove it");
   TANDEM_CHECK(file_.is_open(), "store: cannot open the file ", options_.path, ": ", std::strerror(errno));
   struct stat status {};
   TANDEM_CHECK(fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode), "store: ", options_.path,
                " is not a regular file");
   TANDEM_CHECK(status.st_uid == geteuid(), "store: the file ", options_.path, " belongs to the user ", status.st_uid,
-               ", this process runs as ", geteuid(), ": name a file in a folder that no other user can write to");
+               ", but this process runs as ", geteuid(), ": give a file in a folder that no other user can write to");
   TANDEM_CHECK((status.st_mode & (S_IWGRP | S_IWOTH)) == 0, "store: other users may write to the file ", options_.path,
-               ": remove it, or take their permission away (chmod 600)");
-  // PyTorch makes its file readable for all.
-  TANDEM_CHECK((status.st_mode & 0777) == 0600 || fchmod(file_.get(), 0600) == 0, "store: cannot take the file ",
-               options_.path, " from other users: ", std::strerror(errno));
+               ": remove it, or revoke their permission (chmod 600)");
+  // PyTorch makes its file readable for all users.
+  TANDEM_CHECK((status.st_mode & 0777) == 0600 || fchmod(file_.get(), 0600) == 0, "store: cannot make the file ",
+               options_.path, " private (chmod 600): ", std::strerror(errno));
 }
 
 void FileStore::lock(int operation, Deadline deadline) const {
   for (Pause pause; flock(file_.get(), operation | LOCK_NB) != 0; pause.sleep(deadline)) {
     TANDEM_CHECK(errno == EWOULDBLOCK || errno == EINTR, "store: cannot lock the file ", options_.path, ": ",
-                 std::strerror(errno), " (a file system without locks? choose another folder)");
+                 std::strerror(errno), " (if the file system has no locks, choose another folder)");
     TANDEM_CHECK(RunningTime::now() < deadline, "store: ", lock_holder(options_.path), " keeps the file ",
                  options_.path, " locked: it may be stopped");
   }
 }
 
-// Reads the records that were written since the last call. An unfinished record at the end is left alone: the process
-// that wrote it has died.
+// Reads the records that were written since the last call. It ignores an unfinished record at the end, because the
+// process that wrote it has died.
 void FileStore::read_on() {
   struct stat status {};
   TANDEM_CHECK(fstat(file_.get(), &status) == 0, "store: cannot read ", options_.path, ": ", std::strerror(errno));
   TANDEM_CHECK(status.st_size >= position_, "store: the file ", options_.path,
-               " was cut short by something else than a store");
+               " was truncated by something other than a store");
   while (read_piece(static_cast<std::size_t>(status.st_size - position_))) {
   }
 }
 
-// Reads at most `bytes_left` bytes. Returns whether there may be more records in those that it did not read.
+// Reads at most `bytes_left` bytes. Returns whether the bytes that it did not read may hold more records.
 bool FileStore::read_piece(std::size_t bytes_left) {
   std::string bytes(std::min(bytes_left, piece_bytes), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
@@ -148,7 +148,7 @@ bool FileStore::read_piece(std::size_t bytes_left) {
     if (rest.size() < sizeof size) throw protocol::Incomplete();
     std::memcpy(&size, rest.data(), sizeof size);
     TANDEM_CHECK(size <= limit, "store: the file ", options_.path,
-                 " holds something else than a store: name another file, or remove it");
+                 " does not contain a store: give another file, or remove it");
     if (rest.size() - sizeof size < size) throw protocol::Incomplete();
     const auto text = rest.substr(sizeof size, size);
     rest.remove_prefix(sizeof size + size);
@@ -159,7 +159,7 @@ bool FileStore::read_piece(std::size_t bytes_left) {
       const auto before = rest.size();
       const auto key = take(max_key_bytes);
       TANDEM_CHECK(is_store_key(key), "store: the file ", options_.path,
-                   " holds something else than a store: name another file, or remove it");
+                   " does not contain a store: give another file, or remove it");
       const auto value = take(protocol::max_value_bytes);
       apply(key, value);
       position_ += static_cast<std::int64_t>(before - rest.size());
@@ -179,7 +179,7 @@ void FileStore::apply(const std::string& key, const std::string& value) {
   }
 }
 
-// REQUIRES: the file is locked with LOCK_EX and was read to its end.
+// REQUIRES: the file is locked with LOCK_EX and has been read to its end.
 void FileStore::write(const std::string& key, const std::string& value) {
   TANDEM_CHECK(value.size() <= protocol::max_value_bytes, "store: the value for key \"", key.substr(1), "\" has ",
                value.size(), " bytes, at most ", protocol::max_value_bytes, " are allowed");
@@ -188,7 +188,7 @@ void FileStore::write(const std::string& key, const std::string& value) {
       write_all(file_.get(), record.data(), record.size(), position_) < record.size()) {
     const int reason = errno;
     [[maybe_unused]] const int undone = ftruncate(file_.get(), position_);
-    table_ = {};  // table_ may hold a change that the file lacks: the next call reads the whole file again
+    table_ = {};  // table_ may hold a change that the file lacks, so the next call reads the whole file again
     position_ = 0;
     detail::fail("store: cannot write to the file ", options_.path, ": ", std::strerror(reason));
   }
@@ -197,7 +197,7 @@ void FileStore::write(const std::string& key, const std::string& value) {
   if (position_ >= next_look_) shorten();
 }
 
-// Where this fails, the log goes on growing, and nothing is lost.
+// Rewrites the log without outdated records. If that fails, the log continues to grow, but no data is lost.
 void FileStore::shorten() {
   next_look_ = 2 * position_;
   if (table_.contains(python_key)) return;
@@ -210,7 +210,7 @@ void FileStore::shorten() {
   std::filesystem::path temporary;
   FileDescriptor file(create_temporary(std::filesystem::absolute(options_.path).parent_path(), temporary));
   if (!file.is_open()) return;
-  // The mark comes before the new name: who reads this log without the mark goes on writing here.
+  // Write the mark before the rename: a process that does not see the mark continues to write to this log.
   const bool is_done = fchmod(file.get(), 0600) == 0 &&
                        write_all(file.get(), log.data(), log.size(), 0) == log.size() &&
                        write_all(file_.get(), mark.data(), mark.size(), position_) == mark.size() &&
@@ -220,15 +220,15 @@ void FileStore::shorten() {
     [[maybe_unused]] const int undone = ftruncate(file_.get(), position_);
     return;
   }
-  file_ = std::move(file);  // which unlocks the old one
+  file_ = std::move(file);  // closing the old file unlocks it
   position_ = size;
   identity_ = identity;
   next_look_ = std::max(options_.longest_log, 4 * size);
 }
 
-// Opens the log that took this one's place. False when it is not there any more: the job has removed its file, perhaps
-// another job has made one there, and the remaining processes continue with this log. Error when that can't be found
-// out; the next call tries again.
+// Opens the log that replaced this one. Returns false if it no longer exists: the job has removed its file, and perhaps
+// another job has created a new one. The remaining processes then continue with this log. Throws an Error if the file
+// can't be read. The next call then tries again.
 bool FileStore::follow() {
   const std::string mark = record_of(moved_mark, moved_to_);
   FileDescriptor file(::open(options_.path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -241,7 +241,7 @@ bool FileStore::follow() {
                             : errno == ENOENT || errno == ELOOP;
   TANDEM_CHECK(is_known, "store: cannot read ", options_.path, ", which was rewritten: ", std::strerror(errno));
   moved_to_.clear();
-  // A process that died before it gave the new log its name has left the mark in this log, and nothing else.
+  // If a process died before it renamed the new log, this log has the mark, but no log replaces it.
   if (begin != mark || (mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)) return false;
   file_ = std::move(file);
   position_ = 0;

@@ -11,16 +11,16 @@ using protocol::Query;
 
 namespace {
 
-// The most memory for the texts of one reply, so that a server cannot make this process take more and more. Chosen: a
-// server of this project holds no more in all.
+// The memory limit for the texts of one reply. Without it, a server could make this process allocate without bound.
+// Chosen: a server of this project never holds more in total.
 constexpr std::size_t most_bytes_of_reply = std::size_t{1} << 30;
 
-// One text of a reply that has many. Subtracts from `bytes_left` what the text takes.
+// Receives one of the texts of a reply, and subtracts its memory from `bytes_left`.
 std::string receive_text_of_many(TcpStoreConnection& connection, Deadline deadline, std::size_t most,
                                  std::size_t& bytes_left) {
   auto text = connection.receive_text(deadline, most);
   const auto bytes = text.size() + sizeof text;
-  TANDEM_CHECK(bytes <= bytes_left, "a reply of more than ", most_bytes_of_reply, " bytes");
+  TANDEM_CHECK(bytes <= bytes_left, "the reply has more than ", most_bytes_of_reply, " bytes");
   bytes_left -= bytes;
   return text;
 }

@@ -10,20 +10,21 @@ namespace {
 using protocol::Message;
 using protocol::Query;
 
-// The longest reply, and the longest value that grows. Chosen: two values of the longest kind.
+// The limit for a reply, and for a value that append() extends. Chosen: two values of the maximum size.
 constexpr std::size_t max_reply_bytes = std::size_t{16} << 20;
-// The memory of all waits and wills together. Chosen: room for about 200,000 short keys; a rank waits for a few.
+// The memory limit for all waits and wills together. Chosen: room for about 200,000 short keys. A rank waits for only a
+// few.
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
-// The memory of an awaited key besides its bytes: nodes of a set (80), a map (128) and a set of clients (48), and what
-// the allocator adds to its two texts (24 each).
+// The memory of an awaited key in addition to its bytes: nodes of a set (80), a map (128) and a set of clients (48),
+// and the allocator's overhead for its two texts (24 each).
 constexpr std::size_t wait_overhead = 80 + 128 + 48 + 2 * 24;
-// The number of keys in the will of one client. Chosen: a rank leaves one key for each process group that it has at a
-// time, and jobs have far fewer than 4096 of those.
+// The limit of keys in the will of one client. Chosen: a rank needs one key for each process group that it has at a
+// time, and jobs have far fewer than 4096 groups.
 constexpr std::size_t max_will = 4096;
 
 }  // namespace
 
-// Each case reads all arguments before it changes anything, so that Incomplete leaves everything as it was.
+// Each case reads all arguments before it changes anything, so nothing has changed when Incomplete is thrown.
 void StoreService::answer(ClientId client, protocol::Reader& reader) {
   const auto reply = [&](const Message& message) { reply_(client, message); };
   const auto reply_number = [&](std::size_t n) { reply(Message().i64(static_cast<std::int64_t>(n))); };
@@ -65,14 +66,14 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
       const auto key = reader.key();
       const auto more = reader.value();
       auto value = table_.get(key);
-      TANDEM_CHECK(value.size() + more.size() <= max_reply_bytes, "a value too long");
+      TANDEM_CHECK(value.size() + more.size() <= max_reply_bytes, "the value is too long");
       return put(key, value.append(more));
     }
     case Query::multi_get: {
       Message values;
       for (const auto& key : reader.keys()) {
         values.text(table_.get(key));
-        TANDEM_CHECK(values.bytes().size() <= max_reply_bytes + 8 * protocol::max_keys, "a reply too long");
+        TANDEM_CHECK(values.bytes().size() <= max_reply_bytes + 8 * protocol::max_keys, "the reply is too long");
       }
       return reply(values);
     }
@@ -93,7 +94,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     }
     case Query::queue_pop: {
       const auto key = reader.key();
-      const auto length = table_.length(key);  // counts the item that is taken off, so 0 means that there was none
+      const auto length = table_.length(key);  // includes the item that is removed, so 0 means that the queue was empty
       Message item;
       item.i64(static_cast<std::int64_t>(length));
       if (length > 0) item.text(table_.pop(key));
@@ -102,11 +103,11 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     case Query::queue_length: return reply_number(table_.length(reader.key()));
     case Query::list_keys: {
       Message keys;
-      TANDEM_CHECK(table_.size() <= protocol::max_keys, "a reply too long");
+      TANDEM_CHECK(table_.size() <= protocol::max_keys, "the reply is too long");
       keys.i64(static_cast<std::int64_t>(table_.size()));
       for (const auto& key : table_.keys()) {
         keys.text(key);
-        TANDEM_CHECK(keys.bytes().size() <= max_reply_bytes, "a reply too long");
+        TANDEM_CHECK(keys.bytes().size() <= max_reply_bytes, "the reply is too long");
       }
       return reply(keys);
     }
@@ -116,7 +117,7 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     }
     case Query::validate: break;
   }
-  detail::fail("a query out of place");
+  detail::fail("unexpected query");
 }
 
 void StoreService::start_wait(ClientId client, std::vector<std::string_view> keys) {
@@ -124,7 +125,7 @@ void StoreService::start_wait(ClientId client, std::vector<std::string_view> key
   if (keys.empty()) return reply_(client, Message().u8(protocol::WaitReply::stop));
   std::size_t bytes = 0;
   for (const auto& key : keys) bytes += 2 * key.size() + wait_overhead;
-  TANDEM_CHECK(wait_bytes_ + bytes <= max_wait_bytes, "too many keys awaited at once");
+  TANDEM_CHECK(wait_bytes_ + bytes <= max_wait_bytes, "clients wait for too many keys at once");
   auto& wait = waits_[client];
   wait_bytes_ += bytes;
   wait.bytes += bytes;
@@ -136,7 +137,7 @@ void StoreService::start_wait(ClientId client, std::vector<std::string_view> key
 
 void StoreService::enter_barrier(ClientId client, const std::string& key, std::int64_t world_size) {
   const bool is_last = table_.add(key, 1) >= world_size;
-  const std::string gate = "tandem/barrier" + key;  // the clients wait for this key, which is never set
+  const std::string gate = "tandem/barrier" + key;  // a key that the clients wait for, and that is never set
   start_wait(client, {gate});
   if (!is_last) return;
   key_arrived(gate);
@@ -148,7 +149,7 @@ void StoreService::stop_waiting(ClientId client) {
   if (found == waits_.end()) return;
   for (const auto& key : found->second.keys) {
     const auto place = waiting_.find(key);
-    if (place == waiting_.end()) continue;  // memory ran out while the wait began, before this entry was made
+    if (place == waiting_.end()) continue;  // memory ran out when the wait began, before this entry was made
     place->second.erase(client);
     if (place->second.empty()) waiting_.erase(place);
   }
@@ -156,7 +157,8 @@ void StoreService::stop_waiting(ClientId client) {
   waits_.erase(found);
 }
 
-// A key that goes beyond a limit does not cost the client its connection, which the client needs more than the will.
+// A key that exceeds a limit does not end the client's connection, because the client needs the connection more than
+// the will.
 bool StoreService::add_to_will(ClientId client, const std::string& key) {
   auto& will = wills_[client];
   const auto bytes = key.size() + wait_overhead;
@@ -179,7 +181,7 @@ void StoreService::forget(ClientId client) noexcept {
     wait_bytes_ -= key.size() + wait_overhead;
     try {
       put(key, "");
-    } catch (const std::exception&) {  // the table is full: no process learns of this client's end
+    } catch (const std::exception&) {  // the table is full, so other processes don't notice that this client is gone
     }
   }
   wills_.erase(will);

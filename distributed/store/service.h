@@ -1,4 +1,5 @@
-// What a store's server does with queries: it holds the table of keys, and it knows which client waits for which key.
+// StoreService: answers the queries to a store's server. It holds the table of keys, and knows which client waits for
+// which key.
 #pragma once
 
 #include <tandem/distributed/store/table.h>
@@ -15,24 +16,23 @@
 
 namespace tandem::distributed {
 
-// The service has no sockets and knows clients by number. Its owner passes it the bytes of queries and sends its
+// The service has no sockets, and identifies clients by number. Its owner passes it the bytes of queries, and sends its
 // replies. Only one thread may use a service.
 class StoreService {
  public:
   using ClientId = std::uint64_t;
   using Reply = std::function<void(ClientId, const protocol::Message&)>;
 
-  // `reply` must not throw: the service also calls it for clients other than the one whose query it answers.
+  // `reply` must not throw, because the service also calls it for clients other than the one whose query it answers.
   explicit StoreService(Reply reply) : reply_(std::move(reply)) {}
 
-  // Answers the query with which `reader` begins. Throws Incomplete if the query's end is missing, and an Error if the
-  // query breaks the protocol or a limit. After Incomplete nothing has changed.
+  // Answers the query at the beginning of `reader`. Throws Incomplete if the end of the query is missing, and an Error
+  // if the query violates the protocol or a limit. After Incomplete, nothing has changed.
   void answer(ClientId client, protocol::Reader& reader);
   bool is_waiting(ClientId client) const { return waits_.count(client) > 0; }
   // Ends the client's wait without a reply.
   void stop_waiting(ClientId client);
-  // Call it when the client is gone. It sets the keys of the client's will: those that the client had asked the server
-  // to set at its end.
+  // The owner must call it when the client is gone. Sets the keys of the client's will.
   void forget(ClientId client) noexcept;
 
  private:
@@ -42,14 +42,14 @@ class StoreService {
   };
 
   void put(const std::string& key, std::string value);
-  // Ends the waits for which this key was the last one missing. A new item of a queue arrives for one client only; the
-  // other clients go on waiting.
+  // Ends the waits that missed only this key, but at most `most` of them. A new item of a queue ends the wait of one
+  // client only. The other clients continue to wait.
   void key_arrived(const std::string& key, std::size_t most = SIZE_MAX);
   void start_wait(ClientId client, std::vector<std::string_view> keys);
   void enter_barrier(ClientId client, const std::string& key, std::int64_t world_size);
-  // Returns false if the key goes beyond a limit.
+  // Returns false if the key exceeds a limit.
   bool add_to_will(ClientId client, const std::string& key);
-  // A client that sets a key itself needs no will for it.
+  // Called when a client sets a key itself. It then needs no will for the key.
   void take_from_will(ClientId client, const std::string& key);
 
   Reply reply_;

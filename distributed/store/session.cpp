@@ -17,15 +17,15 @@ using protocol::Message;
 using protocol::Query;
 using protocol::Reader;
 
-// How long one query may be. Chosen: room for two values of the longest kind (8 MiB), which is far above what ranks
-// send.
+// The size limit of a query. Chosen: room for two values of the maximum size (8 MiB), far more than ranks send.
 constexpr std::size_t max_query_bytes = std::size_t{24} << 20;
-// How long one client's queries are answered while the others wait. Chosen: time for hundreds of usual queries.
+// The time limit for answering one client's queries while the others wait. Chosen: enough for hundreds of typical
+// queries.
 constexpr auto longest_turn = std::chrono::milliseconds(1);
-// Room for the greeting: a compare_set of a short key with two proofs of 64 bytes.
+// The size limit of the greeting: a compare_set of a short key with two proofs of 64 bytes.
 constexpr std::size_t max_greeting_bytes = 1024;
-// A larger buffer is freed as soon as it is empty. Chosen: common queries and replies are much smaller, so that their
-// buffers stay.
+// A larger buffer is freed as soon as it is empty. Chosen: typical queries and replies are much smaller, so their
+// buffers stay allocated.
 constexpr std::size_t kept_bytes = std::size_t{64} << 10;
 
 void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
@@ -48,8 +48,9 @@ StoreSession::StoreSession(FileDescriptor socket, const std::string& token, std:
       greeting_deadline_(greeting_deadline),
       is_trusted_(token.empty()) {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // A host that vanishes (power, network) sends nothing. The system asks after 60 silent seconds and then every 10 s;
-  // six missing answers end the connection. Chosen: a rank whose host vanished is noticed within two minutes.
+  // A host that loses power or its network sends nothing. The system sends a probe after 60 silent seconds, and then
+  // every 10 s. Six missing answers end the connection. Chosen: the server notices within two minutes that a host has
+  // vanished.
   set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, 60);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, 10);
@@ -89,7 +90,7 @@ void StoreSession::serve(std::vector<char>& chunk, const std::function<void(Read
   }
   used == received_.size() ? empty(received_) : void(received_.erase(0, used));
   count();
-  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes), "a query too long");
+  TANDEM_CHECK(received_.size() <= (has_greeted() ? max_query_bytes : max_greeting_bytes), "the query is too long");
 }
 
 void StoreSession::greet(Reader& reader) {
@@ -113,19 +114,19 @@ void StoreSession::greet(Reader& reader) {
   is_trusted_ =
       !client_nonce_.empty() && equal_secrets(said, protocol::client_proof(token_, client_nonce_, server_nonce_));
   was_refused_ = !is_trusted_;
-  TANDEM_CHECK(is_trusted_, "no proof of the token");
+  TANDEM_CHECK(is_trusted_, "the client did not prove the token");
   reply(Message().text(said));
 }
 
 void StoreSession::reply(const Message& message) noexcept try {
   replies_ += message.bytes();
   flush();
-} catch (const std::exception&) {  // memory has run out
+} catch (const std::exception&) {  // out of memory
   is_over_ = true;
   ::shutdown(fd(), SHUT_RDWR);
 }
 
-// Only clients of this project prove a token. Others would take this for a reply.
+// Only clients of this project prove a token. Other clients would interpret the message as a reply.
 void StoreSession::refuse(const char* reason) noexcept try {
   if (is_trusted_ && !token_.empty()) reply(Message().u64(protocol::farewell).u64(protocol::farewell).text(reason));
 } catch (const std::exception&) {  // memory has run out

@@ -1,5 +1,5 @@
-// One client of a store's server: its socket, the bytes of queries that are not complete yet, and the replies that the
-// client has not read yet.
+// StoreSession: one client of a store's server, with its socket, its incomplete queries, and the replies that it has
+// not read yet.
 #pragma once
 
 #include <tandem/distributed/store/tcp_store_protocol.h>
@@ -12,15 +12,16 @@
 
 namespace tandem::distributed {
 
-// A client greets with the protocol's magic number, and then with a proof of the token if the server asks for one.
-// Before the greeting a client may send only 1 KiB and must hurry (greeting_deadline); afterwards it may send as much
-// as a query needs. Only the server's thread uses a session.
+// A client greets with the protocol's magic number, and then with a proof of the token if the server asks for it. Until
+// the client has greeted, it may send only 1 KiB, and it must greet before greeting_deadline(). Afterwards, it may send
+// as much as a query needs. Only the server's thread uses a session.
 class StoreSession {
  public:
-  static constexpr std::size_t max_token_bytes = 256;  // chosen: random tokens have 32 or 64
+  static constexpr std::size_t max_token_bytes = 256;  // chosen: random tokens have 32 or 64 bytes
 
-  // `token` and `memory` must outlive the session. `memory` is the sum over all sessions: the session adds its own
-  // bytes to it and takes them off at its end. The owner closes the session if it has not greeted by the deadline.
+  // `token` and `memory` must outlive the session. `memory` is the sum over all sessions. The session adds its own
+  // bytes, and subtracts them when it is destroyed. The owner must close the session if the client has not greeted by
+  // the deadline.
   StoreSession(FileDescriptor socket, const std::string& token, std::size_t& memory, Deadline greeting_deadline);
   ~StoreSession();
   StoreSession(const StoreSession&) = delete;
@@ -28,46 +29,46 @@ class StoreSession {
 
   int fd() const { return socket_.get(); }
   bool has_greeted() const { return is_valid_ && is_trusted_; }
-  // Whether the client did not prove that it knows the token.
+  // Returns whether the client has failed to prove that it knows the token.
   bool was_refused() const { return was_refused_ || (!client_nonce_.empty() && !is_trusted_); }
   Deadline greeting_deadline() const { return greeting_deadline_; }
   Deadline last_heard() const { return last_heard_; }
-  // Whether the last turn ended before all queries were answered and all replies were sent. Then the next turn is due
-  // when the socket is ready for writing, and otherwise when it is ready for reading.
+  // Returns whether the last turn ended before all queries were answered and all replies were sent. In that case, the
+  // next turn is due when the socket is writable, otherwise when it is readable.
   bool is_behind() const { return has_queries_ || !replies_.empty(); }
   std::size_t memory() const { return counted_; }
 
-  // One turn of this client. Sends replies, reads at most chunk.size() bytes from the socket, and calls `answer` at the
-  // front of each query until the turn has taken too long or the socket takes no more replies: a client that does not
-  // read is not answered. `answer` throws Incomplete if the query's end has not arrived yet. Error when the client is
-  // gone, or broke the protocol or a limit; the owner then drops the session. `chunk` is a buffer that all sessions
-  // share.
+  // Runs one turn of this client: sends replies, reads at most chunk.size() bytes from the socket, and calls `answer`
+  // for each query. The turn ends when it has taken too long or when the socket accepts no more replies. A client that
+  // does not read its replies gets no further ones. `answer` throws Incomplete if the end of the query has not arrived
+  // yet. serve() throws an Error if the client is gone, or has violated the protocol or a limit. The owner must then
+  // drop the session. All sessions share the buffer `chunk`.
   void serve(std::vector<char>& chunk, const std::function<void(protocol::Reader&)>& answer);
-  // Never throws and never blocks. After a failure the next serve() throws.
+  // Queues a reply. It never throws and never blocks. After a failure, the next serve() throws.
   void reply(const protocol::Message& message) noexcept;
   // Tells the client why the owner is about to drop it.
   void refuse(const char* reason) noexcept;
 
  private:
-  // Sends replies until all are sent or the socket takes no more.
+  // Sends replies until all are sent or the socket accepts no more.
   void flush() noexcept;
   void greet(protocol::Reader& reader);
-  void count() noexcept;  // brings `memory` up to date
+  void count() noexcept;  // updates `memory`
 
   FileDescriptor socket_;
   const std::string& token_;
   std::size_t& all_memory_;
   std::size_t counted_ = 0;
   const Deadline greeting_deadline_;
-  Deadline last_heard_ = RunningTime::now();  // when the client sent something last
+  Deadline last_heard_ = RunningTime::now();  // when the client last sent data
   bool is_valid_ = false;                     // the client has sent the magic number
   bool is_trusted_ = false;  // the client has proved that it knows the token, or the server asks for none
   bool was_refused_ = false;
   bool is_over_ = false;      // the next serve() throws
-  bool has_queries_ = false;  // received_ may begin with a whole query
+  bool has_queries_ = false;  // whether received_ may begin with a complete query
   std::string client_nonce_, server_nonce_;
-  std::string received_;  // bytes of queries that are not complete yet
-  std::string replies_;   // the socket has not taken the bytes from sent_ on
+  std::string received_;  // the bytes of incomplete queries
+  std::string replies_;   // the socket has accepted the first sent_ bytes
   std::size_t sent_ = 0;
 };
 

@@ -7,10 +7,10 @@
 namespace tandem::distributed {
 namespace {
 
-// Chosen: 1 GiB is far above what a job keeps in its store, and below what would harm a host.
+// Chosen: 1 GiB is far more than a job keeps in its store, and not enough to harm a host.
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
-// The memory of an entry: a node of a map (112 bytes), one of a list (64), and for each of the two texts what the
-// allocator adds to its bytes (24). Many tiny entries take much more than their bytes.
+// The memory of an entry: its bytes, a node of a map (112 bytes), a node of a list (64), and the allocator's overhead
+// for each of the two texts (24). Many tiny entries take much more memory than their bytes.
 std::size_t cost(const std::string& key, const std::string& value) {
   return key.size() + value.capacity() + 112 + 64 + 2 * 24;
 }
@@ -39,7 +39,7 @@ std::int64_t StoreTable::add(const std::string& key, std::int64_t delta) {
   if (const auto found = values_.find(key); found != values_.end()) {
     const char* end_of_text = found->second.data() + found->second.size();
     const auto [end, failure] = std::from_chars(found->second.data(), end_of_text, sum);
-    TANDEM_CHECK(failure == std::errc() && end == end_of_text, "add: the key holds no number");
+    TANDEM_CHECK(failure == std::errc() && end == end_of_text, "add: the value of the key is not a number");
   }
   TANDEM_CHECK(!__builtin_add_overflow(sum, delta, &sum), "add: the sum does not fit in 64 bits");
   set(key, std::to_string(sum));
@@ -81,7 +81,7 @@ std::string StoreTable::pop(const std::string& queue) {
   return item;
 }
 
-// When a value shrinks, `bytes` is a negative number that wrapped around; the sum is right all the same.
+// When a value shrinks, `bytes` is a negative number that has wrapped around. The sum is still correct.
 void StoreTable::charge(std::size_t bytes) {
   TANDEM_CHECK(bytes_ + bytes <= max_bytes, "the store is full: its entries may take at most ", max_bytes, " bytes");
   bytes_ += bytes;

@@ -1,4 +1,4 @@
-// What a store's server holds: keys with their values, and queues, in bounded memory.
+// StoreTable: the contents of a store's server, which are keys with their values, and queues, in bounded memory.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace tandem::distributed {
 
-// A call throws an Error and changes nothing if the table would take more than 1 GiB of memory, or if `add` meets a
-// value that is not a number. Only one thread may use a table at a time.
+// A call throws an Error and changes nothing if the table would need more than 1 GiB of memory, or if add() finds a
+// value that is not a number. Only one thread at a time may use a table.
 class StoreTable {
  public:
   bool contains(std::string_view key) const { return values_.contains(key) || queues_.contains(key); }
   std::size_t size() const { return values_.size(); }  // the number of keys with a value; queues do not count
-  std::size_t bytes() const { return bytes_; }         // the memory that the table takes, or less
+  std::size_t bytes() const { return bytes_; }         // a lower bound of the table's memory
   std::vector<std::string> keys() const;
 
-  std::string get(std::string_view key) const;  // empty when missing
+  std::string get(std::string_view key) const;  // empty if the key is missing
   void set(const std::string& key, std::string value);
   std::int64_t add(const std::string& key, std::int64_t delta);
-  // Sets `key` to `desired` and `changed` to true if `key` holds `expected`, or if `key` is missing and `expected` is
-  // empty. Returns what `key` holds afterwards; `expected` if the key is still missing.
+  // Sets `key` to `desired` and `changed` to true if the value of `key` is `expected`, or if `key` is missing and
+  // `expected` is empty. Returns the value of `key` afterwards, or `expected` if the key is still missing.
   std::string compare_set(const std::string& key, std::string_view expected, std::string_view desired, bool& changed);
   bool erase(const std::string& key);
 
@@ -34,10 +34,10 @@ class StoreTable {
   std::string pop(const std::string& queue);  // REQUIRES: length(queue) > 0
 
  private:
-  // Adds to bytes_. Error if the table would be full.
+  // Adds `bytes` to bytes_. Throws an Error if the table would be full.
   void charge(std::size_t bytes);
 
-  // A hash table would stop for long to grow, and its users could choose keys that share a place.
+  // A hash table would pause for long to grow, and its users could choose colliding keys.
   std::map<std::string, std::string, std::less<>> values_;
   std::map<std::string, std::list<std::string>, std::less<>> queues_;
   std::size_t bytes_ = 0;

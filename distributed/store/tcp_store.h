@@ -1,5 +1,5 @@
-// TcpStore: a Store that one process serves and all processes reach over TCP. Client and server speak the protocol of
-// PyTorch's TCPStore (2.2 and later) byte for byte, so that clients of either kind work with servers of either kind.
+// TcpStore: a Store that one process serves and all processes reach over TCP. Client and server use exactly the
+// protocol of PyTorch's TCPStore (2.2 and later), so clients of either kind work with servers of either kind.
 #pragma once
 
 #include <tandem/distributed/store/store.h>
@@ -13,25 +13,25 @@
 
 namespace tandem::distributed {
 
-// Serves the table from a thread of its own until it is destroyed. A client that breaks the protocol or asks for more
-// than the protocol's limits loses its connection; nothing that a client sends can do more harm. Memory and open files
-// are bounded. When they run short, the server drops clients that have not greeted first, and then the client whose
-// unfinished query and unread replies are the largest.
+// Serves the table on its own thread until it is destroyed. A client that violates the protocol or its limits loses its
+// connection. Nothing that a client sends can do more harm. Memory and open files are bounded. When they run short, the
+// server first drops clients that have not greeted. Then it drops the client with the largest unfinished query and
+// unread replies.
 class TcpStoreServer {
  public:
   struct Options {
     // The address to listen on; empty: every interface, for a job of several hosts.
     std::string host = "127.0.0.1";
-    int port = 0;  // 0: a free one
-    // If not empty: a client must prove that it knows the token before the server answers any other query, and the
-    // server proves it to the client. TcpStore does so.
+    int port = 0;  // 0: any free port
+    // If the token is not empty, a client must prove that it knows the token before the server answers any other query,
+    // and the server proves it to the client. TcpStore does so.
     std::string token;
-    // The time within which a client must have greeted and proved the token. Chosen: ranks greet within milliseconds,
-    // and a client on an overloaded host still has time.
+    // The time within which a client must greet and prove the token. Chosen: ranks greet within milliseconds, and even
+    // a client on an overloaded host has enough time.
     std::chrono::milliseconds greeting_time = std::chrono::seconds(10);
-    // Without a token anybody may hold a connection. If no place is left for a new client, the one that has been silent
-    // longest, for at least this time, and waits for no key, loses its place. Chosen: ranks and launchers of this
-    // project ask something every few seconds.
+    // Without a token, any process may keep a connection open. If a new client needs a connection and the limit is
+    // reached, the server drops the client that has been silent longest, if that is at least this time and the client
+    // is not waiting for a key. Chosen: ranks and launchers of this project send a query every few seconds.
     std::chrono::milliseconds idle_time = std::chrono::minutes(1);
   };
 
@@ -41,9 +41,9 @@ class TcpStoreServer {
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
 
   int port() const;
-  // How many clients were turned away so far because they did not prove the token. Any thread may call it.
+  // Returns how many clients the server has rejected because they did not prove the token. Any thread may call it.
   int refused_clients() const;
-  // How many clients that have greeted are connected. Any thread may call it.
+  // Returns how many connected clients have greeted. Any thread may call it.
   int clients() const;
 
  private:
@@ -53,7 +53,7 @@ class TcpStoreServer {
 
 class TcpStoreConnection;
 
-// One connection to a server. Keys go over the wire as "/" + key, like PyTorch's.
+// One connection to a server. Keys are sent as "/" + key, as in PyTorch.
 class TcpStore : public Store {
  public:
   struct Options {
@@ -61,16 +61,16 @@ class TcpStore : public Store {
     int port = 0;
     Timeout timeout = default_timeout;  // for connecting, and for every later call
     std::string token = "";
-    // Whether only a server that proves to know the token will do. Stores of PyTorch know no tokens.
+    // Whether the constructor rejects a server that does not prove the token. PyTorch's stores don't support tokens.
     bool needs_proof = true;
   };
 
-  // Connects, and tries again while the server is not there yet. After the timeout it throws an Error that names host
-  // and port.
+  // Connects, and retries while the server is not there yet. Throws an Error that names host and port after the
+  // timeout.
   explicit TcpStore(const Options& options);
   ~TcpStore() override;
 
-  // Whether the server has proved to know the token.
+  // Returns whether the server has proved that it knows the token.
   bool is_proved() const;
 
   using Store::wait;

@@ -28,8 +28,8 @@ std::string in_seconds(RunningTime::duration duration) {
 }  // namespace
 
 std::string user_key(const std::string& key) {
-  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key has at most ", protocol::max_key_bytes - 1,
-               " bytes, this one ", key.size());
+  TANDEM_CHECK(key.size() < protocol::max_key_bytes, "store: a key may have at most ", protocol::max_key_bytes - 1,
+               " bytes, got ", key.size());
   return protocol::user_prefix + key;
 }
 
@@ -52,9 +52,9 @@ Message keys_query(Query query, const std::vector<std::string>& keys) {
 
 void TcpStoreConnection::join() {
   const auto deadline = RunningTime::now() + options_.timeout;
-  // A server that is just starting or ending may drop a connection, so a second try makes sense. A server that drops
-  // every connection speaks another protocol or wants another token, and a longer wait would only hide that. Chosen:
-  // 3 s is long for a start or an end, and short for a user.
+  // A server that is just starting or ending may drop a connection, so a retry makes sense. A server that drops every
+  // connection speaks a different protocol or expects a different token, and a longer wait would only hide that.
+  // Chosen: 3 s is long for a start or an end, and short for a user.
   constexpr auto patience = std::chrono::seconds(3);
   auto give_up = Deadline::max();
   for (;;) {
@@ -69,8 +69,8 @@ void TcpStoreConnection::join() {
       give_up = std::min(give_up, now + patience);
       TANDEM_CHECK(now + pause < std::min(give_up, deadline), name_,
                    ": connected, but it does not answer as a store: ", error.what(),
-                   " (another program listens there, or it wants ",
-                   options_.token.empty() ? "a token: run under the same launcher, or start that with --open-store)"
+                   " (another program listens there, or it expects ",
+                   options_.token.empty() ? "a token: run under its launcher, or start that with --open-store)"
                                           : "another job's token)");
       std::this_thread::sleep_for(pause);
     }
@@ -95,7 +95,7 @@ void TcpStoreConnection::shake_hands(Deadline deadline) {
       hello = {};
       receive_text(deadline);
     } else {
-      TANDEM_CHECK(answer == mine && !options_.needs_proof, "it does not prove to know the job's token");
+      TANDEM_CHECK(answer == mine && !options_.needs_proof, "it does not prove that it knows the job's token");
     }
   }
   const auto nonce = static_cast<std::uint32_t>(getpid());
@@ -128,9 +128,9 @@ bool TcpStoreConnection::await(const Message& message, const char* what, Deadlin
       TANDEM_CHECK(reply == stop, "unexpected reply ", int{reply});
       return true;
     }
-    // The server must forget the wait, or else a later call would take the server's late reply for its own. The server
-    // may also have sent that reply just now; then the wait has succeeded after all. Chosen: a server that does not
-    // answer within 10 s counts as gone.
+    // The server must cancel the wait. Otherwise, a later call would mistake the server's late reply for its own. If
+    // the server has just sent that reply, the wait has succeeded after all. Chosen: a server that does not answer
+    // within 10 s counts as gone.
     const auto deadline =
         std::max(patience, RunningTime::now() + std::min<Store::Timeout>(options_.timeout, std::chrono::seconds(10)));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
@@ -147,9 +147,10 @@ bool TcpStoreConnection::await(const Message& message, const char* what, Deadlin
 void TcpStoreConnection::wait(const std::vector<std::string>& keys, Store::Timeout timeout) {
   const auto start = RunningTime::now();
   const Deadline end = start + timeout;
-  // Other threads need the connection meanwhile, above all the watchdog of a group, so a long wait is several short
-  // ones. The pause between them lets the others in, because a mutex is not fair. Chosen: the turn is short beside the
-  // watchdog's period of 500 ms, and gives the server few queries.
+  // Other threads need the connection during a long wait, above all the watchdog of a group. A long wait is therefore
+  // split into several short waits. The pause between them lets other threads lock the mutex, which is not fair.
+  // Chosen: a turn is short compared with the watchdog's period of 500 ms, but long enough to send the server few
+  // queries.
   constexpr auto turn = std::chrono::milliseconds(250), pause = std::chrono::milliseconds(1);
   const Message query = keys_query(Query::wait, keys);
   for (;;) {
@@ -158,7 +159,7 @@ void TcpStoreConnection::wait(const std::vector<std::string>& keys, Store::Timeo
     std::this_thread::sleep_for(pause);
   }
 
-  constexpr std::size_t most_named = 16;  // chosen: a message that a person can still read
+  constexpr std::size_t most_named = 16;  // chosen: keeps the message readable
   std::vector<std::string> missing;
   for (std::size_t i = 0; i < keys.size() && missing.size() < most_named; ++i) {
     const bool ready = exchange(keys_query(Query::check, {keys[i]}), "check", [&](Deadline deadline) {
@@ -167,7 +168,7 @@ void TcpStoreConnection::wait(const std::vector<std::string>& keys, Store::Timeo
     if (!ready) missing.push_back(keys[i]);
   }
   const auto waited = in_seconds(RunningTime::now() - start);
-  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys), "; they arrived only after that");
+  TANDEM_CHECK(!missing.empty(), name_, ": waited ", waited, " for ", quoted(keys), "; they arrived too late");
   detail::fail(name_, ": waited ", waited, ", but no process set ", quoted(missing),
                missing.size() == most_named ? " (and perhaps more)" : "", " (", keys.size() - missing.size(), " of ",
                keys.size(), " keys arrived)");

@@ -1,5 +1,5 @@
-// TcpStoreConnection: what a client of a TCPStore server sends and receives. TcpStore makes its calls of it, and so
-// does PyTorchTcpStore (an annex).
+// TcpStoreConnection: a client's connection to a TCPStore server. TcpStore and PyTorchTcpStore (an annex) are built on
+// it.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -14,8 +14,8 @@
 
 namespace tandem::distributed {
 
-// The key as it goes over the wire. Error when it is too long; check_value() is the same for a value, and check_count()
-// for the number of keys of one query.
+// Returns the key in the form in which it is sent. Throws an Error if it is too long. check_value() throws an Error if
+// a value is too long, and check_count() if a query has too many keys.
 std::string user_key(const std::string& key);
 void check_value(const std::string& key, const std::string& value);
 void check_count(std::size_t keys);
@@ -34,7 +34,7 @@ class TcpStoreConnection {
     return socket_.is_open() ? distributed::local_address(socket_) : "";
   }
 
-  // Sends a query and returns read(deadline), which reads the reply. mutex_ is locked meanwhile.
+  // Sends a query and returns read(deadline), which reads the reply. mutex_ is locked during the exchange.
   template <class Read>
   auto exchange(const protocol::Message& message, const char* what, Read&& read) {
     const std::lock_guard lock(mutex_);
@@ -46,7 +46,7 @@ class TcpStoreConnection {
     } catch (const Error& error) {
       lost_ = farewell();
       if (lost_.empty()) lost_ = std::string(error.what()) + " (the process that serves the store may have ended)";
-      // Half a reply may still be on its way, and a later call would take it for its own reply.
+      // Part of a reply may still arrive, and a later call would mistake it for its own reply.
       socket_.close();
       detail::fail(name_, ": ", what, ": ", lost_);
     }
@@ -62,7 +62,7 @@ class TcpStoreConnection {
 
   std::string receive_text(Deadline deadline, std::size_t most = protocol::max_value_bytes) {
     const auto size = receive<std::uint64_t>(deadline);
-    TANDEM_CHECK(size <= most, "a text of ", size, " bytes announced, at most ", most, " are allowed");
+    TANDEM_CHECK(size <= most, "the server announced a text of ", size, " bytes, but at most ", most, " are allowed");
     std::string text(size, '\0');
     receive_all(socket_, text.data(), text.size(), deadline);
     return text;
@@ -70,20 +70,20 @@ class TcpStoreConnection {
 
   bool is_proved() const { return is_proved_; }
   void wait(const std::vector<std::string>& keys, Store::Timeout timeout);
-  // Sends a query that the server answers when another client does something. Returns false if that did not happen
-  // until `end`. A server that is late to confirm this may take until `patience`, and 10 s in any case.
+  // Sends a query that the server answers when another client acts. Returns false if the server has not answered by
+  // `end`. It then cancels the query, and the server has until `patience`, but at least 10 s, to confirm that.
   bool await(const protocol::Message& message, const char* what, Deadline end, Deadline patience);
 
  private:
   void join();
   void shake_hands(Deadline deadline);
-  // The reason that the server gave for the end of the connection; empty if it gave none.
+  // Returns the server's reason for ending the connection, or an empty string if the server sent no reason.
   std::string farewell();
 
   const TcpStore::Options options_;
   const std::string name_;
   std::mutex mutex_;
-  FileDescriptor socket_;  // guarded by mutex_, but for the constructor
+  FileDescriptor socket_;  // guarded by mutex_, except in the constructor
   std::string lost_;       // why socket_ is closed; guarded by mutex_
   bool is_proved_ = false;
 };

@@ -1,4 +1,4 @@
-// The messages of the TCPStore protocol, for its client and its server.
+// The messages of the TCPStore protocol, for the client and the server.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -13,8 +13,8 @@
 
 namespace tandem::distributed::protocol {
 
-// A query is one byte of this kind and then its arguments. Integers are in host byte order; a text is a u64 length and
-// the bytes. A reply has no header. These are the values of PyTorch 2.2 and later.
+// A query is one byte, its kind, followed by its arguments. Integers are in host byte order. A text is a u64 length
+// followed by the bytes. A reply has no header. These are the values of PyTorch 2.2 and later.
 enum class Query : std::uint8_t {
   validate = 0,       // u32 magic; must come first
   set = 1,            // key, value
@@ -39,26 +39,26 @@ enum class Query : std::uint8_t {
 enum class CheckReply : std::uint8_t { ready = 0, not_ready = 1 };
 enum class WaitReply : std::uint8_t { stop = 0, canceled = 1 };
 
-// PyTorch's server has the same values. A client that goes beyond a limit loses its connection.
+// PyTorch's server has the same values. A client that exceeds a limit loses its connection.
 constexpr std::uint32_t magic = 0x3C85F7CE;
 constexpr std::size_t max_key_bytes = std::size_t{8} << 10;
 constexpr std::size_t max_value_bytes = std::size_t{8} << 20;
-// The most keys of one query. PyTorch's server takes 128 Ki, but a query of so many would make all others wait for some
-// tenths of a second.
+// The limit of keys in one query. PyTorch's server accepts 128 Ki, but such a query would delay all other clients by
+// some tenths of a second.
 constexpr std::size_t max_keys = std::size_t{16} << 10;
 
-// Every key of a user gets this in front, so that it differs from the protocol's own keys.
+// The prefix of every user key. It distinguishes them from the protocol's own keys.
 constexpr char user_prefix = '/';
 // Every client adds 1 to this key when it joins.
 constexpr const char* join_key = "init/";
-// A server of this project may ask for the job's token. Right after `validate` both sides prove that they know the
-// token, and neither shows it:
+// A server of this project may ask for the job's token. Right after `validate`, both sides prove that they know the
+// token without revealing it:
 //   client: compare_set(token_key, N, N)   N: the client's nonce
 //   server: M + server_proof(token, N, M)  M: the server's nonce, as long as N
 //   client: compare_set(token_key, P, P)   P: client_proof(token, N, M)
 //   server: P
-// The key is never stored. A server that knows nothing of tokens sees a compare_set of a missing key, and answers with
-// N: that server has proved nothing.
+// The key is never stored. A server without tokens sees a compare_set of a missing key, and answers with N. That server
+// has proved nothing.
 constexpr const char* token_key = "tandem/token";
 constexpr int nonce_words = 4;                        // of random_text: 128 bits
 constexpr std::size_t nonce_bytes = 8 * nonce_words;  // as hexadecimal digits
@@ -69,14 +69,15 @@ inline std::string client_proof(const std::string& token, const std::string& cli
   return keyed_hash(token, "client " + client + server);
 }
 // compare_set(will_key, KEY, "") -> KEY asks a server of this project to set KEY to an empty value when this client's
-// connection ends. This key is never stored either, so that other servers give the same answer and do nothing. A server
-// that has no room for KEY answers with an empty text. A client that sets KEY itself takes it back.
+// connection ends. This key is never stored either, so other servers return the same answer and do nothing. A server
+// that has no room for KEY answers with an empty text. If the client sets KEY itself, that cancels the request.
 constexpr const char* will_key = "tandem/will";
-// Before a server of this project ends the connection of a client that has proved the token, it sends this number twice
-// and then the reason as a text. Every client takes the first number for an impossible reply, and finds the second.
+// Before a server of this project ends the connection of a client that has proved the token, it sends this number
+// twice, followed by the reason as a text. A client that waits for a reply of any type finds the first number
+// impossible, and then looks for the second.
 constexpr std::uint64_t farewell = 0x64657375'666572F5;  // "\xF5" and "refused"
 
-// The bytes of one or several queries, or of a reply, as they are put together.
+// Builds the bytes of one or several queries, or of a reply.
 class Message {
  public:
   Message& query(Query query) { return raw(query); }
@@ -104,11 +105,11 @@ class Message {
   std::string bytes_;
 };
 
-// Thrown by Reader: the rest of the query has not arrived yet.
+// Reader throws it if the rest of the query has not arrived yet.
 struct Incomplete {};
 
-// Takes arguments from the front of the bytes that have arrived. Throws Incomplete if an argument's end is missing, and
-// an Error if a length is above the protocol's limit.
+// Reads arguments from the bytes that have arrived. Throws Incomplete if the end of an argument is missing, and an
+// Error if a length exceeds the protocol's limit.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -123,7 +124,7 @@ class Reader {
   }
   std::string_view text(std::size_t limit) {
     const auto size = number<std::uint64_t>();
-    TANDEM_CHECK(size <= limit, "a text of ", size, " bytes, at most ", limit, " are allowed");
+    TANDEM_CHECK(size <= limit, "a text has ", size, " bytes, but at most ", limit, " are allowed");
     if (bytes_.size() < size) throw Incomplete();
     const auto text = bytes_.substr(0, size);
     bytes_.remove_prefix(size);
@@ -133,7 +134,7 @@ class Reader {
   std::string_view value() { return text(max_value_bytes); }
   std::uint64_t count() {
     const auto n = number<std::uint64_t>();
-    TANDEM_CHECK(n <= max_keys, n, " keys at once, at most ", max_keys, " are allowed");
+    TANDEM_CHECK(n <= max_keys, "the query has ", n, " keys, but at most ", max_keys, " are allowed");
     return n;
   }
   std::vector<std::string_view> keys() {

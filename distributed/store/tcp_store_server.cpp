@@ -22,15 +22,15 @@
 namespace tandem::distributed {
 namespace {
 
-// A stranger is a client that has not greeted yet. Ranks that start together are strangers for some milliseconds.
-// Chosen: more than 512 ranks hardly connect within that time. A rank that is dropped tries again.
+// A stranger is a client that has not greeted yet. Ranks that start together are strangers for a few milliseconds.
+// Chosen: it is unlikely that more than 512 ranks connect within that time. A dropped rank tries again.
 constexpr std::size_t max_strangers = 512;
-// How much all clients together may have in unfinished queries and unread replies. Chosen: twenty of the longest
-// queries (session.cpp).
+// The memory limit for the unfinished queries and unread replies of all clients together. Chosen: about twenty queries
+// of the maximum size (session.cpp).
 constexpr std::size_t max_memory = std::size_t{512} << 20;
 
-// Chosen: clients may use three quarters of this process's file descriptors, because the process needs some itself, and
-// a launcher of a few ranks at least 40.
+// Chosen: clients may use three quarters of this process's file descriptors. The process needs the rest itself, at
+// least 40 for a launcher of a few ranks.
 std::size_t most_clients() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -50,9 +50,9 @@ class TcpStoreServer::Loop {
         listener_(listen_on(options.host, options.port)),
         port_(local_port(listener_)),
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    TANDEM_CHECK(wake_.is_open(), "store: cannot make an event: ", errno_text());
+    TANDEM_CHECK(wake_.is_open(), "store: cannot create an event: ", errno_text());
     TANDEM_CHECK(token_.size() <= StoreSession::max_token_bytes, "store: the token has ", token_.size(),
-                 " bytes, at most ", StoreSession::max_token_bytes, " are allowed");
+                 " bytes, but at most ", StoreSession::max_token_bytes, " are allowed");
     thread_ = start_thread("the thread of the store's server", [this] { run(); });
   }
 
@@ -73,31 +73,33 @@ class TcpStoreServer::Loop {
   void run();
   void accept_clients();
   void serve(ClientId id);
-  void drop(ClientId id, const char* reason = "the server needs its place");
-  // Drops the stranger that came first, because ranks greet quickly. False when there is no stranger.
+  void drop(ClientId id, const char* reason = "the server needs its connection for another client");
+  // Drops the oldest stranger, because ranks greet quickly. Returns false if there is no stranger.
   bool drop_a_stranger();
-  // Where there is no token, drops the client that has been silent longest. False when none has been for idle_time_.
+  // Drops the client that has been silent longest, if there is no token and the silence is at least idle_time_. Returns
+  // false if it dropped no client.
   bool drop_an_idle_client();
   bool make_room() { return drop_a_stranger() || drop_an_idle_client(); }
   void drop_the_largest();
 
-  // Any thread may use these: they do not change after the thread has started, or are atomic.
+  // Any thread may use these. They are atomic, or do not change after the thread has started.
   const std::string token_;
   const std::chrono::milliseconds greeting_time_, idle_time_;
   FileDescriptor listener_;
   const int port_;
   FileDescriptor wake_;
   std::atomic<int> refused_clients_{0};
-  std::atomic<int> greeted_{0};  // clients, at the end of the last turn
+  std::atomic<int> greeted_{0};  // number of clients that have greeted, at the end of the last turn
 
   const std::size_t max_clients_ = most_clients();
-  // What one client may send in one turn. Chosen: large enough for most queries, so that one turn is enough for them.
+  // The buffer for the bytes that one client may send in one turn. Chosen: most queries fit, so they need only one
+  // turn.
   std::vector<char> chunk_ = std::vector<char>(std::size_t{256} << 10);
   std::size_t memory_ = 0;  // of all sessions
   std::map<ClientId, StoreSession> clients_;
   std::set<ClientId> strangers_;  // clients that have not greeted, the oldest first
   ClientId next_id_ = 0;
-  Deadline accept_again_{};  // before this time no client is accepted, because no file descriptor was left
+  Deadline accept_again_{};  // no client is accepted before this time, because no file descriptor was left
   StoreService service_{[this](ClientId id, const protocol::Message& message) { clients_.at(id).reply(message); }};
   std::thread thread_;
 };
@@ -133,15 +135,16 @@ void TcpStoreServer::Loop::run() {
 }
 
 void TcpStoreServer::Loop::accept_clients() {
-  // A flood of new clients must not hold up the others, so one turn accepts only some. The listener keeps the rest for
-  // the next turn. Chosen: 64 at a time serve a large job's start, and are a small part of the places for strangers.
+  // A flood of new clients must not delay the others, so one turn accepts only some of them. The listener keeps the
+  // rest for the next turn. Chosen: 64 at a time are enough for the start of a large job, and a small part of the limit
+  // of strangers.
   for (int i = 0; i < 64; ++i) {
     FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return;
-      // No file descriptor or memory is left. If no room can be made, try again after a pause: the listener stays
-      // readable, and poll would return at once again and again.
+      // No file descriptor or memory is left. If the server can't make room, it tries again after a pause. Without the
+      // pause, poll() would return at once, again and again, because the listener stays readable.
       if (!make_room()) {
         accept_again_ = RunningTime::now() + std::chrono::milliseconds(100);
         return;
@@ -158,12 +161,12 @@ void TcpStoreServer::Loop::accept_clients() {
 
 void TcpStoreServer::Loop::serve(ClientId id) {
   const auto found = clients_.find(id);
-  if (found == clients_.end()) return;  // this turn has dropped the client already
+  if (found == clients_.end()) return;  // this turn has already dropped the client
   auto& client = found->second;
   try {
     client.serve(chunk_, [&](protocol::Reader& reader) { service_.answer(id, reader); });
     if (client.has_greeted()) strangers_.erase(id);
-  } catch (const std::exception& error) {  // the client broke the protocol or a limit, or memory ran out
+  } catch (const std::exception& error) {  // the client violated the protocol or a limit, or memory ran out
     refused_clients_ += client.was_refused();
     drop(id, error.what());
   }

@@ -404,7 +404,7 @@ TEST(DistributedDataParallel, names_a_parameter_that_came_later) {
       another.grow();
       sum(ddp(x)).backward();
       net.grow();
-      EXPECT_ERROR(ddp(x), "late.weight", "since DistributedDataParallel was made");
+      EXPECT_ERROR(ddp(x), "late.weight", "after DistributedDataParallel was made");
     });
   }
 }
@@ -447,7 +447,7 @@ TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
       std::chrono::seconds(60));
   for (const auto& result : results) {
     const std::string message = message_of(result);
-    EXPECT_NE(message.find("rank 1 takes its shard of another epoch of the Loader than rank 0, which is in 0"),
+    EXPECT_NE(message.find("rank 1 uses its shard of a different epoch of the Loader than rank 0, which is in 0"),
               std::string::npos)
         << message;
   }
@@ -467,7 +467,7 @@ TEST(DistributedDataParallel, names_the_rank_that_shuffles_with_another_seed) {
       std::chrono::seconds(60));
   for (const auto& result : results) {
     const std::string message = message_of(result);
-    EXPECT_NE(message.find("rank 1 shuffles with another seed than rank 0"), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 1 shuffles with a different seed than rank 0"), std::string::npos) << message;
   }
 }
 

@@ -250,7 +250,7 @@ TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
   expect_parts(error_of(with(slurm, {{"SLURM_PROCID", "7"}})), {"SLURM_PROCID is \"7\""});
   expect_parts(error_of(with(slurm, {{"SLURM_PROCID", ""}})), {"SLURM_PROCID is not set"});
   for (const char* tasks : {"4", "1073741824(x4),7"}) {
-    expect_parts(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", tasks}})), {"does not make 7 tasks"});
+    expect_parts(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", tasks}})), {"does not add up to 7 tasks"});
   }
   expect_parts(error_of(with(slurm, {{"SLURM_LOCALID", "3"}})), {"SLURM_LOCALID is \"3\""});
   // Exported by the script, as srun's programs in Python often want it.

@@ -112,11 +112,11 @@ TEST(ConnectStore, SaysWhereTheLaunchersStoreKnowsNoToken) {
   const auto errors = meet({one, other}, 10s, [](const Environment&, Store&) {});
   const auto said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
-  expect_parts(said, {"knows nothing of the token"});
+  expect_parts(said, {"does not support the token"});
   EXPECT_EQ(said.find("token"), said.rfind("token"));  // once, not once for each rank
   one.store_proves = other.store_proves = true;
   for (const auto& error : meet({one, other}, 300ms, [](const Environment&, Store&) {}))
-    expect_parts(error, {"does not prove to know the job's token"});
+    expect_parts(error, {"does not prove that it knows the job's token"});
 }
 
 TEST(ConnectStore, NeighboursAreFoundWhereTheLauncherDoesNotNameThem) {
@@ -188,7 +188,7 @@ TEST(ConnectStore, TwoProcessesOfOneRankAreAnError) {
   const auto errors = meet({environment_at(port, 0, 3), environment_at(port, 1, 3), environment_at(port, 1, 3)}, 1s,
                            [](const Environment&, Store&) {});
   const auto& said = errors[1].find("two processes") != std::string::npos ? errors[1] : errors[2];
-  expect_parts(said, {"two processes say that they are rank 1"});
+  expect_parts(said, {"two processes claim to be rank 1"});
   expect_parts(errors[0], {"rank 2 of 3 has not arrived"});
 }
 

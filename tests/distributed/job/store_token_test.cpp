@@ -66,7 +66,7 @@ TEST_F(StoreToken, OfAFileThatOthersCouldReadIsRefused) {
   expect_parts(error(path), {path, "chmod 600"});
   const auto link = (folder_.path() / "link").string();
   fs::create_symlink(write("secret", 0600), link);
-  expect_parts(error(link), {link, "it is a symbolic link", "name the file itself"});
+  expect_parts(error(link), {link, "it is a symbolic link", "give the file"});
   expect_parts(error(write("short", 0600)), {"the store's token has 5 bytes, expected at least 8", "openssl rand"});
   expect_parts(error_of([] { token_with({{"TANDEM_STORE_TOKEN", "x"}}); }), {"the store's token has 1 byte, expected"});
   expect_parts(error(folder_.path().string()), {"is no file"});
@@ -101,7 +101,7 @@ TEST_F(StoreToken, OfAHostIsRefusedWhereOthersCouldHaveWrittenIt) {
   expect_parts(error_of([] { host_token("a job"); }), {"chmod 600"});
   chmod((folder / "secret").c_str(), 0600);
   fs::resize_file(folder / "secret", 3);
-  expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so it was cut short: remove it"});
+  expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so it was truncated: remove it"});
 }
 
 // Slurm hands on the variable of the login node; sudo leaves that of another user.

@@ -29,8 +29,8 @@ TEST(RunTogether, throws_everywhere_what_is_no_exception) {
       if (group->rank() == 1) throw 42;
     });
   });
-  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: something that is no std::exception was thrown");
-  EXPECT_EQ(testing::message_of(results[1]), "something that is no std::exception was thrown");
+  EXPECT_EQ(testing::message_of(results[0]), "rank 1 failed: an object that is not a std::exception was thrown");
+  EXPECT_EQ(testing::message_of(results[1]), "an object that is not a std::exception was thrown");
 }
 
 // A job may save thousands of checkpoints.

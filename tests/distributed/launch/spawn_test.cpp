@@ -116,7 +116,7 @@ TEST_F(SpawnTest, AnExitCodeIsNamed) {
     EXPECT_EQ(error_of([] { spawn(2, [](int rank) { rank == 0 ? _exit(7) : void(pause()); }); }),
               "spawn: rank 0 of 2 ended with exit code 7");
     EXPECT_EQ(error_of([] { spawn(1, [](int) { throw 5; }); }),
-              "spawn: rank 0 of 1: something that is no std::exception was thrown");
+              "spawn: rank 0 of 1: an object that is not a std::exception was thrown");
     EXPECT_FALSE(has_children());
   });
 }

@@ -219,15 +219,15 @@ TEST_F(FileStoreTest, AFileLargerThanAnyMemoryIsAnError) {
   FileStore store(options());
   store.set("key", "value");
   std::filesystem::resize_file(path_, std::uintmax_t{1} << 42);
-  expect_parts(error_of([&] { store.get("key"); }), {"something else than a store"});
-  expect_parts(error_of([&] { FileStore other(options()); }), {"something else than a store"});
+  expect_parts(error_of([&] { store.get("key"); }), {"does not contain a store"});
+  expect_parts(error_of([&] { FileStore other(options()); }), {"does not contain a store"});
 }
 
 TEST_F(FileStoreTest, AnotherKindOfFileIsLeftAlone) {
   for (const auto& bytes :
        {"name,price\napple,1\n"s, "\x02\0\0\0ab\0\0\0\0"s, std::string(1000, '\0'), "\x7f"s + "ELF\x02\x01\x01"s}) {
     write_bytes(path_, bytes);
-    expect_parts(error_of([&] { FileStore store(options()); }), {"something else than a store"});
+    expect_parts(error_of([&] { FileStore store(options()); }), {"does not contain a store"});
     EXPECT_EQ(read_bytes(path_), bytes);
   }
   expect_parts(error_of([&] { FileStore store({folder_.path().string(), 1s}); }), {"cannot open"});

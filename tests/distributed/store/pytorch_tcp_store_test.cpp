@@ -110,7 +110,8 @@ TEST(PyTorchTcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
   for (const auto& call : calls) {
     PyTorchTcpStore store(options_for(server, 10s, "secret"));
     EXPECT_THROW(store.add("text", 1), Error);  // a call with a reply
-    testing::expect_parts(testing::error_of([&] { call(store); }), {"lost earlier", "the key holds no number"});
+    testing::expect_parts(testing::error_of([&] { call(store); }),
+                          {"lost earlier", "the value of the key is not a number"});
     PyTorchTcpStore other(options_for(server, 10s, "secret"));
     for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // without one
     testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: a value too long"});
@@ -146,7 +147,8 @@ TEST(PyTorchTcpStoreAbuse, AServerWhoseReplyHasNoEnd) {
   const auto many_keys = u64(INT64_MAX);
   EndlessServer server(greeting + many_keys, text(std::string(8 << 10, '-')));
   PyTorchTcpStore client(server.options());
-  testing::expect_parts(testing::error_of([&] { client.keys(); }), {"keys: ", "a reply of more than 1073741824 bytes"});
+  testing::expect_parts(testing::error_of([&] { client.keys(); }),
+                        {"keys: ", "the reply has more than 1073741824 bytes"});
 }
 
 TEST(PyTorchTcpStoreAbuse, AServerWhoseKeyIsTooLong) {
@@ -154,7 +156,8 @@ TEST(PyTorchTcpStoreAbuse, AServerWhoseKeyIsTooLong) {
   const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);
   EndlessServer server(greeting + u64(1), text(std::string((8 << 10) + 1, '-')));
   PyTorchTcpStore client(server.options());
-  testing::expect_parts(testing::error_of([&] { client.keys(); }), {"a text of 8193 bytes announced, at most 8192"});
+  testing::expect_parts(testing::error_of([&] { client.keys(); }),
+                        {"the server announced a text of 8193 bytes, but at most 8192"});
 }
 
 }  // namespace

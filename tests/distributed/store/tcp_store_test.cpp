@@ -281,7 +281,7 @@ TEST(TcpStoreToken, IsProvedByTheServerToo) {
   TcpStoreServer server({"127.0.0.1", 0, "secret"}), stranger({});
   EXPECT_TRUE(TcpStore(options_for(server, 10s, "secret")).is_proved());
   expect_parts(error_of([&] { TcpStore store(options_for(stranger, 300ms, "secret")); }),
-               {"does not prove to know the job's token"});
+               {"does not prove that it knows the job's token"});
 }
 
 // A store of PyTorch's launcher knows no tokens.

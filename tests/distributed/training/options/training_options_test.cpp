@@ -317,7 +317,7 @@ TEST(TrainingOptions, so_does_what_is_no_exception) {
   Program program;
   const auto result = program.run({}, [] { throw 42; });
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.err, "trainer: something that is no std::exception was thrown\n");
+  EXPECT_EQ(result.err, "trainer: an object that is not a std::exception was thrown\n");
 }
 
 // Each host has its own options, perhaps: the first process of each says what is wrong with them.
