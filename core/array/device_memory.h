@@ -11,12 +11,12 @@ namespace tandem {
 
 class Array;
 
-// Any thread may call these functions. Outputs are the last argument.
+// Any thread may call these functions. Outputs are the last arguments.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  // Its blocks are aligned for every vector instruction.
+  // Returns the allocator. Its blocks are aligned for every vector instruction.
   virtual CachingAllocator& allocator() = 0;
 
   // Copies bytes between host memory and device memory, after all work that was started earlier. The copy is complete

@@ -85,7 +85,7 @@ void where(const Array& condition, const Array& a, const Array& b, const Array& 
 
 }  // namespace elementwise
 
-// Backend::reduce_grad, computed by the element-wise loops of a device.
+// Implements Backend::reduce_grad with the element-wise loops of a device.
 template <class Loops>
 void reduce_grad(const Reduction& op, const Array& x, const Array& y, const Array& grad_y, const Array& grad_x) {
   with_derivative(op, [&](const auto& f) {

@@ -30,7 +30,7 @@ class Storage : NoCopy {
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 
-  // The number of in-place writes so far, and the name of the operation that made the last of them.
+  // Return the number of in-place writes so far, and the name of the operation that made the last write.
   std::uint64_t version() const { return version_; }
   const char* last_writer() const { return last_writer_; }
   void written_by(const char* operation) {

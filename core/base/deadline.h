@@ -3,8 +3,8 @@
 // A process may be stopped for any length of time: by Ctrl-Z, by a batch system that suspends jobs, or by a debugger.
 // When it resumes, the events that it waited for have had no time to happen, but a deadline of the system clock would
 // have passed. No system call tells how long a process was stopped. Waits are therefore cut into slices, and a clock
-// that is read before and after each slice counts at most one second for it. A deadline still detects a peer that is
-// stopped alone, because this process keeps running.
+// that is read before and after each slice counts at most one second for each slice. A deadline still detects a peer
+// that is stopped alone, because this process keeps running.
 #pragma once
 
 #include <algorithm>

@@ -81,7 +81,7 @@ class Scope : NoCopy {
   // Returns the innermost scope of this thread, or null.
   static Scope* innermost() { return innermost_; }
 
-  // Returns whether an observer wants notes. Callers check it before doing work only to collect notes.
+  // Returns whether an observer wants notes. Callers check it before work that only collects notes.
   bool takes_notes() const { return takes_notes_; }
   bool has_notes() const { return has_notes_; }
   // Passes the observer a detail of this scope, such as "kernel", "one_channel". Does nothing if no observer wants

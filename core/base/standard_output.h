@@ -3,10 +3,10 @@
 
 namespace tandem {
 
-// Makes later writes that can't succeed return an error, which the caller handles. That concerns pipes and sockets
-// whose reader has closed (EPIPE), and files above the size limit (EFBIG, ulimit -f). Without this call, the signals
-// SIGPIPE and SIGXFSZ end the process. Handlers that the program installed stay, and child programs start with the
-// default behaviour.
+// After this call, a write that can't succeed returns an error, which the caller handles. Such writes go to a pipe or
+// socket that its reader has closed (EPIPE), or beyond the limit on a file's size (EFBIG, ulimit -f). Without this
+// call, the signals SIGPIPE and SIGXFSZ end the process. Handlers that the program installed stay, and child programs
+// start with the default behaviour.
 void ignore_write_signals();
 
 // Call this function first in main(), and in each library function that a program may call first. If the program was

@@ -1,5 +1,5 @@
-// MatmulMethod: a library that multiplies matrices of 32-bit and 16-bit numbers. An annex adds one. Without it, the
-// slower Eigen multiplies them.
+// MatmulMethod: a library that multiplies matrices of 32-bit and 16-bit numbers. An annex adds one. Without an annex,
+// Eigen multiplies them, which is slower.
 #pragma once
 
 #include <tandem/core/array/array.h>

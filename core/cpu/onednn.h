@@ -1,5 +1,5 @@
 // oneDNN behind a few functions. Only onednn.cpp, onednn_plan.h, onednn_faults.cpp and conv/onednn_conv.cpp use its
-// API, of which versions 2 and 3 differ.
+// API. The API differs between versions 2 and 3.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -28,7 +28,7 @@ struct LaneMath {
     else if constexpr (!std::is_same_v<C, float>) return each_lane<L>(x, [](C v) { return std::exp(v); });
     else {
       using I = vec<std::int32_t, L>;
-      // Computing a result that underflows, such as e^x below -104, takes a processor a hundred times as long.
+      // A processor takes a hundred times as long if the result underflows, as e^x does for x below -104.
       const auto vanishes = x < -104.0f;
       x = vanishes ? V{} : smaller(V{} + 89.0f, x);
       // Adding 1.5 * 2^23 leaves the nearest integer in the lowest bits.

@@ -87,10 +87,8 @@ class CachingAllocator {
   void trim();
   void release_class(std::size_t index);
   std::uint64_t requests_ = 0;
-  std::array<std::uint64_t, std::tuple_size_v<FreeLists>> last_request_{};  // of each class: the number of its last
-                                                                            // request
-  std::uint64_t peak_now_ = 0, peak_before_ = 0;  // peaks of bytes in use, in this period of requests and the previous
-                                                  // one
+  std::array<std::uint64_t, std::tuple_size_v<FreeLists>> last_request_{};  // of each class: its request number
+  std::uint64_t peak_now_ = 0, peak_before_ = 0;  // peaks of bytes in use, in this and the previous period
 };
 
 }  // namespace tandem

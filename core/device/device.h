@@ -24,7 +24,7 @@ inline std::ostream& operator<<(std::ostream& out, Device device) {
 Device parse_device(std::string_view text);
 
 // Returns the number of devices of a kind that this process can use. It is 0 for GPUs if this build has no CUDA
-// back-end, if there is no driver, or if CUDA_VISIBLE_DEVICES is empty.
+// back-end, if there is no driver, or if CUDA_VISIBLE_DEVICES hides all of them.
 int device_count(Device::Kind kind);
 
 // Waits until the device has finished all work that this thread started. Throws an Error if some of that work failed,

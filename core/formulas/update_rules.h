@@ -39,8 +39,8 @@ struct UpdateSegment {
 
 namespace rules {
 
-// Stochastic gradient descent, without and with momentum. Each std::fma computes a sum and a product that PyTorch's
-// kernels round once. If the compiler decided, the results would depend on its options.
+// Stochastic gradient descent, without and with momentum. PyTorch's kernels round a product and a sum once, and each
+// std::fma does the same. If the compiler decided, the results would depend on its options.
 struct Sgd {
   static constexpr std::array<const char*, 0> state_names{};
   static constexpr bool counts = false;

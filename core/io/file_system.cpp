@@ -59,7 +59,7 @@ void create_folder(const fs::path& folder, const std::string& purpose) {
     }
     keep_deepest();
     const int error_number = ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
-    // Another process may have created it meanwhile, and may be killed before it synchronises the parent.
+    // Another process may have created this folder meanwhile, and may be killed before it synchronises the parent.
     const bool is_there = error_number == EEXIST && fs::is_directory(path, ignored);
     require(is_there ? 0 : error_number == EEXIST ? ENOTDIR : error_number);
     require(synchronise_folder(folder_of(path)));

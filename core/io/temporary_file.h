@@ -1,4 +1,4 @@
-// Temporary files, which become other files later, and the removal of those that killed writers left behind.
+// Creates temporary files, and removes those that killed writers left behind.
 #pragma once
 
 #include <filesystem>

@@ -278,7 +278,7 @@ class Unpickler {
         break;
       }
       case Role::typed_tensor:
-        // The arguments are a function, the type, and the arguments of the function.
+        // The arguments are a function, the type, and the arguments of that function.
         fits = has(0, Kind::global) && has(2, Kind::tuple) && role_of(pickle_.values[given[0]].text) != role;
         if (fits) call(given[0], given[2]);
         break;

@@ -44,8 +44,8 @@ std::string little_endian(Values... values) {
   return bytes;
 }
 
-// Returns the content of the extra field `id` in a list of fields. Returns nullopt if the list does not contain the
-// field, or is broken before it.
+// Returns the content of the extra field `id` in a list of fields, or nullopt if the list does not contain the field or
+// is broken before it.
 std::optional<std::string_view> find_field(std::string_view extra, std::uint16_t id) {
   while (extra.size() >= 4) {
     const std::size_t size = u16(extra, 2);

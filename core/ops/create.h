@@ -42,9 +42,9 @@ Array normal(double mean, double std, const Shape& shape, DType dtype = DType::f
 // an Error if a number is not in [0, 1].
 Array bernoulli(const Array& probabilities, Generator& generator = default_generator());
 // Draws positions 0 .. n-1 in proportion to `weights`: (n) gives (count), and (rows, n) gives (rows, count), i64, on
-// the device of the weights. Without replacement, a position occurs at most once in a row. A single draw, and draws
-// with replacement, match PyTorch's for the same seed. Other draws only have the same distribution. Throws an Error if
-// a weight is negative or not finite, if the sum of the weights is not finite, if n > 2^24, if a row has no positive
+// the device of the weights. Without replacement, a position occurs at most once in a row. Several draws with
+// replacement match PyTorch's for the same seed. Other draws only have the same distribution. Throws an Error if a
+// weight is negative or not finite, if the sum of the weights is not finite, if n > 2^24, if a row has no positive
 // weight, or if a row has fewer positive weights than draws without replacement.
 Array multinomial(const Array& weights, std::int64_t count, bool replacement = false,
                   Generator& generator = default_generator());

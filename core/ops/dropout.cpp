@@ -23,8 +23,7 @@ DropoutKey draw_dropout_key(Device device) {
   auto& known = recorded.keys[number];
   if (const auto stored = known.lock()) return {number, *stored};
   constexpr std::size_t bytes = sizeof(std::uint64_t);
-  const auto memory = std::make_shared<Storage>(recording->allocate(bytes), bytes, device, [] {});  // owned by the
-                                                                                                    // graph
+  const auto memory = std::make_shared<Storage>(recording->allocate(bytes), bytes, device, [] {});  // the graph owns it
   const auto stored = std::make_shared<Array>(memory, Shape{2}, Strides{1}, 0, DType::i32);
   known = stored;
   recording->before_replay([stored, next = std::optional(number)]() mutable {

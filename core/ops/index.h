@@ -1,6 +1,6 @@
 // Operations that select elements by position. Names and meanings are PyTorch's. Indices are i64 or i32 and count from
-// 0. A negative or too large index causes an Error that names its position, its value and the valid range. On a GPU,
-// the next synchronisation throws the Error.
+// 0. If an index is negative or too large, an Error is thrown that names its position, its value and the valid range.
+// On a GPU, the next synchronisation throws it.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -17,7 +17,7 @@ namespace ops {
 void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean = {},
                       const Array& running_var = {});
 
-// The mean, and the sum of squared deviations from it.
+// The statistics of a batch. m2 is the sum of squared deviations from the mean.
 struct BatchNormStats {
   Array mean, m2;     // (C)
   Array count;        // (): number of values per channel

@@ -1,4 +1,4 @@
-// Losses of pairs of numbers (loss.h).
+// Losses that compare pairs of numbers (loss.h).
 #include <tandem/core/array/memory_order.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops/loss.h>

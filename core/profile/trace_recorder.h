@@ -17,7 +17,6 @@ ProfileSummary trace_summary();                       // see Profile::summary
 std::int64_t trace_began();
 
 void record(Event event);                              // in the calling thread's lane
-void record_in(const std::string& lane, Event event);  // in the only lane of that name, for a source that is not a
-                                                       // thread
+void record_in(const std::string& lane, Event event);  // in the only lane of that name, for other sources
 
 }  // namespace tandem::detail

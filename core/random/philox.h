@@ -11,7 +11,7 @@ namespace tandem {
 
 // Replaces a counter, in place, by its four random words. W is std::uint32_t for one counter, or a vector of
 // std::uint64_t for several counters side by side. In a vector, the lower half of each lane contains a counter's word,
-// and the upper half is unused: processors multiply the lower halves of two lanes to a full lane.
+// and the upper half is unused: processors multiply the lower halves of two lanes into a full lane.
 template <class W>
 TANDEM_HOST_DEVICE inline void philox_rounds(W (&words)[4], std::uint64_t key) {
   using Product = std::conditional_t<std::is_same_v<W, std::uint32_t>, std::uint64_t, W>;

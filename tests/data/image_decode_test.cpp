@@ -217,7 +217,7 @@ TEST(Outlined, DrawsTheInsideOfRegions) {
                   is_line ? voc_colours()[label][static_cast<std::size_t>(c)] : 100)
             << y << ", " << x;
     }
-  EXPECT_ERROR(outlined(picture, mask.narrow(0, 0, 4)), "of one size");
+  EXPECT_ERROR(outlined(picture, mask.narrow(0, 0, 4)), "of the same size");
 }
 
 TEST(Legend, NamesWhatThePictureShows) {

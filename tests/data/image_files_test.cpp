@@ -175,7 +175,7 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_ERROR(ImageFolder{folder.path()}, "one for each class");
   fs::create_directory(folder / "birds");
   write_bytes(folder / "birds" / "notes.txt", "x");
-  EXPECT_ERROR(ImageFolder{folder.path()}, "the class birds holds no image");
+  EXPECT_ERROR(ImageFolder{folder.path()}, "the class birds has no image");
 }
 
 using Names = std::vector<std::string>;
@@ -473,7 +473,7 @@ TEST(Cifar, ReadsTheBinaryVersion) {
 TEST(Cifar, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   const auto open = [&] { Cifar(folder.path(), Cifar::Version::cifar10, Split::test); };
-  EXPECT_ERROR(open(), "does not hold test_batch.bin", "unpack cifar-10-binary.tar.gz there");
+  EXPECT_ERROR(open(), "does not contain test_batch.bin", "unpack cifar-10-binary.tar.gz there");
   write_bytes(folder / "test_batch.bin", cifar_file(2, 1) + "x");
   EXPECT_ERROR(open(), "test_batch.bin has 6147 bytes");
   std::string bytes = cifar_file(2, 1);

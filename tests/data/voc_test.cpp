@@ -246,7 +246,7 @@ TEST(Voc, IsDownloadedAndUnpackedOnce) {
   EXPECT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(VocSegmentation(folder / "data").size(), 2);
   // An archive without what was asked for.
-  EXPECT_ERROR(download_voc(folder / "data", "2012", "test", source), "does not hold", "test.txt");
+  EXPECT_ERROR(download_voc(folder / "data", "2012", "test", source), "does not contain", "test.txt");
   EXPECT_THROW(download_voc(folder / "other", "2012", "train", VocSource{{server.url()}, std::string(32, '0'), {}}),
                DownloadError);
   EXPECT_FALSE(fs::exists(folder / "other/VOCdevkit"));

@@ -37,8 +37,8 @@ TEST(ModuleErrors, NameTheOperationAndBothShapes) {
   EXPECT_ERROR(Linear(3, 4)(Tensor(zeros({2, 5}))), "linear", "(2, 5)", "(4, 3)");
   EXPECT_ERROR(Linear(3, 4)(Tensor()), "linear", "undefined");
   static_assert(!std::is_constructible_v<Conv2d, int, int, Conv2dOptions>, "the size of the kernel has no default");
-  EXPECT_ERROR(Linear(3, 2)(Tensor(zeros({1, 3}, DType::f64))), "linear", "f64 and f32", "one dtype");
-  EXPECT_ERROR(Conv2d(3, 2, 1)(Tensor(zeros({1, 3, 2, 2}, DType::bf16))), "conv2d", "bf16 and f32", "one dtype");
+  EXPECT_ERROR(Linear(3, 2)(Tensor(zeros({1, 3}, DType::f64))), "linear", "f64 and f32", "the same dtype");
+  EXPECT_ERROR(Conv2d(3, 2, 1)(Tensor(zeros({1, 3, 2, 2}, DType::bf16))), "conv2d", "bf16 and f32", "the same dtype");
   EXPECT_ERROR(Conv2d(3, 4, 3)(Tensor(zeros({1, 4, 8, 8}))), "conv2d", "(1, 4, 8, 8)", "(4, 3, 3, 3)");
   EXPECT_ERROR(AdaptiveAvgPool2d(-2)(Tensor(zeros({1, 1, 4, 4}))), "adaptive_avg_pool2d", "-2x-2", "keep_size");
   EXPECT_ERROR(Softmax(5)(Tensor(zeros({2}))), "softmax", "dimension 5");

@@ -279,7 +279,7 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(lstm(Tensor(ops::zeros({3}))), "LSTM", "(L, N, 3) or (L, 3)", "(3)");
   EXPECT_ERROR(LSTM(3, 5, {.batch_first = true})(Tensor(ops::zeros({1, 4, 2, 3}))), "LSTM", "(N, L, 3)");
   EXPECT_ERROR(lstm(Tensor(ops::zeros({0, 2, 3}))), "LSTM", "at least one step", "(0, 2, 3)");
-  EXPECT_ERROR(lstm(Tensor(ops::zeros({4, 2, 3}, DType::f64))), "one dtype", "f64 and f32");
+  EXPECT_ERROR(lstm(Tensor(ops::zeros({4, 2, 3}, DType::f64))), "the same dtype", "f64 and f32");
   EXPECT_ERROR(lstm(x, {state, Tensor(ops::zeros({1, 2, 5}))}), "LSTM", "initial c", "(2, 2, 5)", "(1, 2, 5)");
   EXPECT_ERROR(lstm(x, {Tensor(ops::zeros({2, 5})), state}), "LSTM", "initial h", "(2, 2, 5)", "(2, 5)");
   EXPECT_ERROR(lstm(x, {state, {}}), "LSTM", "both h and c", "only h");

@@ -172,7 +172,7 @@ TEST(Containers, ModuleDict) {
   EXPECT_EQ(heads.size(), 2);
   EXPECT_ERROR(heads.at("huge"), "'huge'", "small, large");
   EXPECT_ERROR(heads.insert("small", nn::ReLU()), "'small' already");
-  EXPECT_ERROR(nn::ModuleDict().at("a"), "nothing");
+  EXPECT_ERROR(nn::ModuleDict().at("a"), "none");
 }
 
 TEST(Containers, SequentialGrows) {

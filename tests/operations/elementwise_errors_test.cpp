@@ -29,7 +29,7 @@ TEST(ElementwiseErrors, DivisionsAndGates) {
   EXPECT_ERROR(floor_divide(count, zero), "floor_divide", "divided by 0");
   EXPECT_ERROR(remainder(count, 0), "remainder", "divided by 0");
   EXPECT_ERROR(fmod(count, zero), "fmod", "divided by 0");
-  EXPECT_ERROR(glu(x), "glu", "(3, 5)", "even");
+  EXPECT_ERROR(glu(x), "glu", "(3, 5)", "odd size");
   EXPECT_ERROR(glu(count), "glu", "floating", "i32");
   EXPECT_ERROR(prelu(x, Tensor(counting({2}))), "prelu", "(5)", "(2)");
   EXPECT_ERROR(prelu(x, Tensor(counting({1}, DType::f64))), "prelu", "the same floating dtype");

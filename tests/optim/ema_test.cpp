@@ -93,7 +93,7 @@ TEST(ExponentialMovingAverage, StateGoesRound) {
 TEST(ExponentialMovingAverage, NonsenseIsRefused) {
   const Tensor a(array_of({1}), true);
   EXPECT_ERROR(ExponentialMovingAverage({{"a", a}}, {}, {.decay = 1.5}), "decay", "1.5");
-  EXPECT_ERROR(ExponentialMovingAverage({}), "no parameters");
+  EXPECT_ERROR(ExponentialMovingAverage({}), "at least one parameter");
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64
   const double longer = static_cast<double>(std::clamp<std::int64_t>(inputs, 32, 128)) / 32;
   return error_of(rows, columns) * std::sqrt(longer) <= most_error;
 }
-// Inputs from ReLUs have no negative numbers, so they add up in the powers of the points. The sums of the weight's
-// gradient run over tiles, so the number of inputs does not affect their error.
+// The error of both gradients is larger: inputs from ReLUs are not negative, so their products with the powers of the
+// points add up. The sums of the weight's gradient run over tiles, so the number of inputs does not affect its error.
 constexpr double error_of_both_gradients = 1.3;
 
 // Costs whose ratio to the other costs differs between the measured processors.

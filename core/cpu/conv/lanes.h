@@ -17,8 +17,8 @@ using Lanes = vec<float, lanes>;
 // Rounds a number of channels up to whole vectors.
 constexpr std::int64_t padded(std::int64_t channels) { return (channels + lanes - 1) / lanes * lanes; }
 
-// Returns a distance in memory, in numbers, that is not a multiple of a large power of two. Numbers at such distances
-// share few sets of a cache and would evict each other.
+// Returns a distance in memory, in numbers, increased if it is a multiple of a large power of two. At multiples of a
+// large power of two, numbers share few sets of a cache and would evict each other.
 constexpr std::int64_t spread(std::int64_t numbers) { return numbers % 256 == 0 ? numbers + 16 : numbers; }
 
 // Calls f(std::integral_constant<int, 0>{}), f(1), ... up to count - 1.

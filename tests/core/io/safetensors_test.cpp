@@ -271,7 +271,7 @@ TEST(Safetensors, BadEntries) {
   EXPECT_BAD(file(entry("F32", "[9223372036854775808]", "[0,4]")), "shape contains 9223372036854775808");
   EXPECT_BAD(file(entry("F32", "[4611686018427387904,2]", "[0,4]")), "does not fit in 64 bits");
   EXPECT_BAD(file(entry("F32", "[4294967296,4294967296]", "[0,4]")), "does not fit in 64 bits");
-  EXPECT_BAD(file(entry("F32", "[1,1,1,1,1,1,1]", "[0,4]")), "7 dimensions, at most 6");
+  EXPECT_BAD(file(entry("F32", "[1,1,1,1,1,1,1]", "[0,4]")), "7 dimensions, but at most 6");
   EXPECT_BAD(file(entry("F32", "[2]", "[0,4]")), "make 8 bytes", "span 4");
   EXPECT_BAD(file(entry("F32", "[1]", "[0]")), "data_offsets must be two whole numbers");
   EXPECT_BAD(file(entry("F32", "[1]", "[-4,0]")), "data_offsets must be two whole numbers");
