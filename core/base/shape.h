@@ -60,7 +60,8 @@ class Dims {
   [[noreturn]] void fail_too_large() const;
   [[noreturn]] void fail_no_entry(int i) const;
   constexpr unsigned position(int i) const {
-    const auto at = static_cast<unsigned>(i < 0 ? i + ndim_ : i);  // a negative value becomes a large one
+    // A value that is still negative becomes a large one.
+    const auto at = static_cast<unsigned>(i < 0 ? i + ndim_ : i);
     if (at >= static_cast<unsigned>(ndim_)) [[unlikely]]
       fail_no_entry(i);
     return at;
