@@ -32,7 +32,7 @@ bool Coordinator::is_refused(const NodeStatus& node) const {
 
 const NodeStatus& Coordinator::node(int id) const {
   const auto found = std::find_if(nodes_.begin(), nodes_.end(), [id](const auto& n) { return n.id == id; });
-  TANDEM_CHECK(found != nodes_.end(), "launcher: the status of node ", id, ", which has ranks, is gone from the store");
+  TANDEM_CHECK(found != nodes_.end(), "launcher: the status of node ", id, ", which has ranks, is not in the store");
   return *found;
 }
 
@@ -58,15 +58,15 @@ void Coordinator::gather(Time now) {
     if (!is_there(node) || node.state != State::waiting || is_refused(node)) continue;
     if (node.max_nodes != options_.max_nodes)
       return assignment_.fail(name_of(node) + " was started with --nnodes " + std::to_string(node.max_nodes) +
-                                  ", others with " + std::to_string(options_.max_nodes),
+                                  ", but other nodes with " + std::to_string(options_.max_nodes),
                               1);
     here.push_back(node);
   }
   if (options_.node_rank) {
     std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
-    // If a launcher died and was started again, its old status is still in the store. The old launcher is silent, so
-    // it is not taken for a second node. Chosen: a launcher publishes every 0.1 s unless --monitor-interval says
-    // otherwise, so one that was silent for 2 s has probably died.
+    // If a launcher died and was started again, its old status is still in the store. The old launcher is silent, so it
+    // must not count as a second node. Chosen: a launcher publishes every 0.1 s by default (--monitor-interval), so a
+    // launcher that has been silent for 2 s has probably died.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
@@ -75,7 +75,7 @@ void Coordinator::gather(Time now) {
           name_of(here[i - 1]) + " and " + name_of(here[i]) + " have the same node rank; each needs its own", 1);
     }
   } else {
-    // The node that serves the store comes first and gets rank 0: users look for rank 0's output on that host.
+    // The node that serves the store comes first and gets rank 0, because users expect rank 0's output on that host.
     std::stable_sort(here.begin(), here.end(),
                      [](const auto& a, const auto& b) { return a.serves_store > b.serves_store; });
   }
@@ -99,7 +99,7 @@ void Coordinator::gather(Time now) {
 }
 
 void Coordinator::start(std::vector<NodeStatus> nodes) {
-  // Nodes beyond max_nodes wait until a place is free.
+  // Nodes beyond max_nodes wait until another node leaves.
   if (nodes.size() > static_cast<std::size_t>(options_.max_nodes))
     nodes.resize(static_cast<std::size_t>(options_.max_nodes));
   assignment_.action = Action::run;
@@ -165,8 +165,9 @@ void Coordinator::watch() {
 }
 
 const NodeStatus* Coordinator::wrong_newcomer(Time now) const {
-  // A program looks at its command line first. So a failure that comes later has another reason, and a supervisor that
-  // starts a wrong launcher again and again must not stop the others without end. Chosen: a minute, and eight nodes.
+  // A program parses its command line first, so a later failure has a different reason. The number of refused nodes is
+  // limited, so a supervisor that repeatedly restarts a wrong launcher can't stop the other nodes forever. Chosen: a
+  // minute, and eight nodes.
   constexpr auto soon = std::chrono::minutes(1);
   constexpr std::size_t most_refused = 8;
   if (now - gathering_since_ > soon || assignment_.refused.size() >= most_refused) return nullptr;
@@ -202,8 +203,8 @@ void Coordinator::conclude(Time now) {
     assignment_.gather_again();
   } else if (const auto* wrong = wrong_newcomer(now); wrong && trouble_.empty()) {
     assignment_.refused.push_back(wrong->id);
-    assignment_.reason = name_of(*wrong) +
-                         " joined with a wrong command line, for which exit code 2 stands: the others go on without it";
+    assignment_.reason =
+        name_of(*wrong) + " joined with a wrong command line (exit code 2): the other nodes continue without it";
     --nodes_before_;
     assignment_.gather_again();
   } else {

@@ -59,11 +59,11 @@ fs::path find_folder(const fs::path& given) {
     }
   }
   TANDEM_CHECK(!newest.empty(), "--explain ", given.string(),
-               ": neither it nor a folder below it has flight records (files rank-0, rank-1, ...)");
+               ": neither the folder nor its subfolders have flight records (files rank-0, rank-1, ...)");
   return newest;
 }
 
-// "12:00:03.123", local time.
+// Returns "12:00:03.123", in local time.
 std::string clock_text(std::int64_t utc) {
   const std::time_t seconds = static_cast<std::time_t>(utc / 1'000'000'000);
   std::tm parts{};
@@ -73,11 +73,11 @@ std::string clock_text(std::int64_t utc) {
   return fmt::format("{}.{:03d}", text, utc / 1'000'000 % 1000);
 }
 
-// The group that the lines are about, and the ranks of it that left a file.
+// The group that the text describes, and its ranks that left a file.
 struct Scene {
   std::string group;
   std::vector<const Flight*> ranks;
-  std::uint64_t front = 0;  // the collective that the foremost rank has come to
+  std::uint64_t front = 0;  // the last collective that any rank has reached
 
   const Track& track(const Flight& flight) const { return flight.tracks.at(group); }
   const FlightEntry* entry(const Flight& flight, std::uint64_t sequence) const {
@@ -97,8 +97,8 @@ Scene scene_of(const std::vector<Flight>& flights, const std::string& group) {
   return scene;
 }
 
-// The group in which some rank has waited longest for a collective that is not done. Where none waits, the group of the
-// latest collective.
+// Chooses the group in which a rank has waited longest for a collective that is not done. If no rank waits, chooses the
+// group of the latest collective.
 Scene choose_scene(const std::vector<Flight>& flights) {
   std::set<std::string> groups;
   for (const auto& flight : flights) {
@@ -132,7 +132,7 @@ std::int64_t last_life(const Flight& flight) {
   return flight.utc(last);
 }
 
-// "number 42, all_reduce 'gradient bucket 2' (all_reduce(mean) of f32 (1024))"
+// Returns "number 42, all_reduce 'gradient bucket 2' (all_reduce(mean) of f32 (1024))".
 std::string full_name(const FlightEntry& entry) {
   return fmt::format("number {}, {} ({})", entry.sequence, what(entry), signature(entry));
 }
@@ -159,7 +159,7 @@ std::vector<int> numbers(const std::vector<const Flight*>& flights) {
   return ranks;
 }
 
-// How the ranks differ in what they run under one number; empty: they don't.
+// Returns a sentence if ranks run different operations under the same number. Otherwise returns an empty string.
 std::string difference(const Scene& scene) {
   std::map<std::uint64_t, std::pair<const Flight*, const FlightEntry*>> first;
   std::optional<std::uint64_t> least;
@@ -177,7 +177,7 @@ std::string difference(const Scene& scene) {
   return text;
 }
 
-// The three lines.
+// Returns the three lines of the verdict.
 std::string verdict(const Scene& scene) {
   std::vector<const Flight*> behind, waiting;
   for (const auto* flight : scene.ranks) {
@@ -190,7 +190,8 @@ std::string verdict(const Scene& scene) {
   if (!differs.empty()) {
     first = differs;
   } else if (!behind.empty()) {
-    // The one that is furthest behind, and of several the one that came there first.
+    // Choose the rank that is furthest behind, and of several such ranks, the rank that gave its last sign of life
+    // first.
     const auto* last = *std::min_element(behind.begin(), behind.end(), [&](const Flight* a, const Flight* b) {
       return std::pair(scene.track(*a).reached, last_life(*a)) < std::pair(scene.track(*b).reached, last_life(*b));
     });
@@ -221,7 +222,7 @@ std::string verdict(const Scene& scene) {
                          clock_text(earliest->utc(entry.running)), span_text(until - earliest->utc(entry.running)));
   }
 
-  // Who was heard of last, and what the ranks themselves say.
+  // The third line: the rank with the earliest last sign of life, and a failure that a rank reported.
   const auto& subject = behind.empty() ? scene.ranks : behind;
   const auto* silent = *std::min_element(
       subject.begin(), subject.end(), [](const Flight* a, const Flight* b) { return last_life(*a) < last_life(*b); });
@@ -243,9 +244,9 @@ std::string verdict(const Scene& scene) {
   return first + "\n" + second + "\n" + third + "\n";
 }
 
-// One row for each rank, and one column for a piece of time: '=' in a collective, '.' between two, '>' in one that is
-// not done, '!' in one that failed. The last ten collectives; a wait that goes on is cut off, and its length stands
-// behind the row.
+// Returns a timeline of the last ten collectives, with one row for each rank. A column is a slice of time: '=' in a
+// collective, '.' between two, '>' in one that is not done, '!' in one that failed. A wait that continues is truncated,
+// and its length is printed after the row.
 std::string timeline(const Scene& scene) {
   constexpr int columns = 64, collectives = 10;
   constexpr std::size_t most_rows = 32;
@@ -284,7 +285,7 @@ std::string timeline(const Scene& scene) {
     }
     text += fmt::format("  rank {:<5d}{}{}\n", flight.rank(), bar, remark);
   }
-  if (scene.ranks.size() > most_rows) text += fmt::format("  and {} ranks more\n", scene.ranks.size() - most_rows);
+  if (scene.ranks.size() > most_rows) text += fmt::format("  and {} more ranks\n", scene.ranks.size() - most_rows);
   return text + "  (= in a collective, . between two, > in one that is not done, ! in one that failed)\n";
 }
 

@@ -25,7 +25,7 @@ bool is_plausible(const FlightEntry& entry) {
          entry.ndim <= Shape::max_ndim;
 }
 
-// Whether a rank can end this operation only after all ranks have come to it.
+// Returns whether a rank can end this operation only after all ranks have reached it.
 bool waits_for_all(const FlightEntry& entry) {
   switch (static_cast<Kind>(entry.kind)) {
     case Kind::all_reduce:
@@ -37,9 +37,9 @@ bool waits_for_all(const FlightEntry& entry) {
   }
 }
 
-// How far the clock of one host is ahead of another's: at least and at most, in nanoseconds.
+// The bounds of the time by which one host's clock is ahead of another's, in nanoseconds.
 struct ClockDifference {
-  // Chosen: ten years. What is more comes of damaged files, and sums of times must not overflow.
+  // Chosen: ten years. Larger values come from damaged files. The limit keeps sums of times from overflowing.
   static constexpr std::int64_t limit = std::int64_t{10} * 365 * 24 * 3600 * 1'000'000'000;
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
 
@@ -81,23 +81,23 @@ Flight read_flight(const std::filesystem::path& path) {
   TANDEM_CHECK(std::memcmp(header.magic, FlightHeader::right_magic, sizeof header.magic) == 0,
                "is not a flight record");
   TANDEM_CHECK(header.version == FlightHeader::right_version, "has version ", header.version,
-               " of the format, this program reads version ", FlightHeader::right_version);
+               " of the format, but this program reads version ", FlightHeader::right_version);
   TANDEM_CHECK(header.header_bytes == sizeof header && header.entry_bytes == sizeof(FlightEntry) &&
                    header.capacity > 0 && header.capacity <= 1'000'000 && header.group_count <= header.most_groups &&
                    header.rank >= 0 && header.rank < header.world_size && header.world_size <= 1'000'000 &&
                    is_plausible_time(header.made_utc) && is_plausible_time(header.made_steady) &&
                    is_plausible_time(header.alive),
-               "is damaged: its sizes make no sense");
+               "is damaged: its header is invalid");
   for (std::uint32_t i = 0; i < header.capacity; ++i) {
     FlightEntry entry;
-    TANDEM_CHECK(file.read(reinterpret_cast<char*>(&entry), sizeof entry), "is cut off after ", i, " of ",
+    TANDEM_CHECK(file.read(reinterpret_cast<char*>(&entry), sizeof entry), "is truncated after ", i, " of ",
                  header.capacity, " entries");
     if (entry.number == 0) {
       flight.torn += header.count > i;
       continue;
     }
     TANDEM_CHECK((entry.number - 1) % header.capacity == i && entry.group < header.group_count && is_plausible(entry),
-                 "is damaged: entry ", i, " makes no sense");
+                 "is damaged: entry ", i, " is invalid");
     if (entry.sequence == 0) continue;
     auto& track = flight.tracks[text_of(header.groups[entry.group].name)];
     track.entries[entry.sequence] = entry;

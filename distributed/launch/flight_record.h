@@ -13,10 +13,10 @@
 
 namespace tandem::distributed {
 
-// What one rank did in one group. Only collectives with a number count.
+// The operations of one rank in one group. Only collectives with a number count.
 struct Track {
   std::map<std::uint64_t, FlightEntry> entries;  // by sequence
-  std::uint64_t reached = 0;                     // the last sequence that the rank took part in
+  std::uint64_t reached = 0;                     // the last sequence in which the rank took part
   std::uint64_t finished = 0;                    // the last sequence that it finished
 };
 
@@ -24,16 +24,16 @@ struct Track {
 struct Flight {
   FlightHeader header;
   std::map<std::string, Track> tracks;  // by the group's name
-  std::int64_t torn = 0;                // entries that were being written
+  std::int64_t torn = 0;                // number of incompletely written entries
 
   int rank() const { return header.rank; }
   std::string host() const;
   std::string name() const;  // "rank 1 (host, pid 4711)"
-  // Nanoseconds since 1970, by the clock of the rank's host.
+  // Converts a steady time to nanoseconds since 1970, by the clock of the rank's host.
   std::int64_t utc(std::int64_t steady) const { return header.made_utc + (steady - header.made_steady); }
 };
 
-// A text field of the file, without control characters.
+// Returns a text field of the file, without control characters.
 template <std::size_t n>
 std::string text_of(const char (&field)[n]) {
   std::string text(field, strnlen(field, n));
@@ -45,13 +45,13 @@ std::string text_of(const char (&field)[n]) {
 
 std::string span_text(std::int64_t nanoseconds);  // "1.500 s"
 
-// Error: what is wrong with the file.
+// Throws an Error that says what is wrong with the file.
 Flight read_flight(const std::filesystem::path& path);
 
-// Brings the clocks of several hosts together. No rank leaves an all_reduce before all ranks have reached it, so each
-// one that two hosts have ended bounds the difference of their clocks from both sides. Where two clocks cannot agree,
-// times of the second host become those of the first. Returns lines that say what was found; nothing where there is one
-// host. `flights` are in the order of their ranks.
+// Aligns the clocks of several hosts. No rank leaves an all_reduce before all ranks have reached it, so each all_reduce
+// that two hosts have finished bounds the difference of their clocks from both sides. If two clocks are certain to
+// differ, the function converts the times of the second host to the clock of the first. Returns lines that describe the
+// result, or an empty string if there is only one host. `flights` must be in the order of their ranks.
 std::string align_clocks(std::vector<Flight>& flights);
 
 }  // namespace tandem::distributed

@@ -18,7 +18,8 @@ void JobAssignment::restart_or_fail(int max_restarts, const std::string& trouble
   const bool may_restart = restarts < max_restarts;
   if (may_restart && !failures.empty() && failures.front().exit_code() == usage_exit_code)
     return fail("no restart: exit code 2 means a wrong command line", usage_exit_code);
-  // A rank that took a signal as a request to stop, such as one with --checkpoint, has saved and ended all ranks.
+  // A rank that handles a signal as a request to stop, such as a rank with --checkpoint, has saved a checkpoint and
+  // ended all ranks.
   if (may_restart && !failures.empty() && failures.front().end.has_exited)
     for (const int signal : {SIGTERM, SIGINT})
       if (failures.front().exit_code() == 128 + signal)

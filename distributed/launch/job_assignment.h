@@ -1,8 +1,9 @@
-// How the nodes of a job act together. A node is a host with a launcher. Every node publishes a NodeStatus, and all
-// nodes follow one JobAssignment, which a NodeRendezvous has for them. Nothing here knows of sockets or processes.
+// JobAssignment: coordinates the nodes of a job. A node is a host with a launcher. Every node publishes a NodeStatus,
+// and all nodes follow the same JobAssignment, which they get from a NodeRendezvous. This file has no sockets and no
+// processes.
 //
-// A job goes through generations. In each generation the nodes gather, run their ranks, and stop when a rank on any
-// node fails. If a restart is left, the nodes then gather again for the next generation.
+// A job has generations. In each generation, the nodes gather, run their ranks, and stop when a rank on any node fails.
+// If a restart is left, the nodes then gather again for the next generation.
 #pragma once
 
 #include <tandem/distributed/launch/worker_failure.h>
@@ -13,10 +14,10 @@
 
 namespace tandem::distributed {
 
-// What a node says about itself.
+// The status that a node publishes.
 struct NodeStatus {
-  // waiting: for the next generation. running: its ranks run. ended: its ranks have ended, and `failures` is complete.
-  // left: its launcher has ended or is about to end.
+  // waiting: the node waits for the next generation. running: its ranks are running. ended: its ranks have ended, and
+  // `failures` is complete. left: its launcher has ended or is about to end.
   enum class State { waiting, running, ended, left };
 
   int id = 0;          // nodes are numbered in the order in which they arrive
@@ -29,24 +30,24 @@ struct NodeStatus {
   bool serves_store = false;
 
   State state = State::waiting;
-  int generation = -1;                  // the generation that the node runs or ran last
-  bool has_failed = false;              // a rank of this node failed in that generation
+  int generation = -1;                  // the generation that the node is running, or ran last
+  bool has_failed = false;              // whether a rank of this node failed in that generation
   std::vector<WorkerFailure> failures;  // in that generation; complete once `state` is ended
   std::vector<int> ended_well;          // ranks of this node that exited with 0 and had not been told to stop
-  int stopped_by = 0;                   // the signal that made this node's launcher leave; 0: none
+  int stopped_by = 0;                   // the signal that stopped this node's launcher; 0: none
 
-  // How long this node has been silent. The node does not publish it: the node that serves the store counts it.
+  // How long this node has been silent. It is not published: the node that serves the store measures it.
   std::chrono::milliseconds silence{0};
 };
 
-// Of Tandem's programs, Python's argparse and most others, for arguments that they do not take.
+// The exit code of Tandem's programs, Python's argparse and most other programs for invalid arguments.
 constexpr int usage_exit_code = 2;
 
-// What all nodes are to do next, and who belongs to the generation.
+// Says what all nodes must do next, and which nodes belong to the generation.
 struct JobAssignment {
   enum class Action { gather, run, stop, done, failed };
 
-  // Which ranks a node has.
+  // The ranks of a node.
   struct NodeRanks {
     int id = 0;  // of the node
     int first_rank = 0;
@@ -57,22 +58,22 @@ struct JobAssignment {
 
   Action action = Action::gather;
   int generation = 0;
-  int restarts = 0;              // how often a failure made all ranks start again, so far
+  int restarts = 0;              // how often all ranks have been restarted after a failure
   std::vector<NodeRanks> nodes;  // the nodes of the generation, in the order of their ranks
-  // Sorted, the cause first. With Action::gather they are those of the generation before, with Action::failed those of
-  // the last generation.
+  // Sorted, with the cause first. With Action::gather, these are the failures of the previous generation, with
+  // Action::failed, those of the last generation.
   std::vector<WorkerFailure> failures;
-  std::vector<int> ended_early;  // ranks that exited with 0 while others still worked
-  std::vector<int> refused;      // the ids of nodes with a wrong command line, without which the job goes on
+  std::vector<int> ended_early;  // ranks that exited with 0 while others were still working
+  std::vector<int> refused;      // the ids of nodes with a wrong command line; the job continues without them
   std::string reason;            // why a generation ended or the job failed, if no rank was the reason
   int exit_code = 0;
 
   void fail(const std::string& why, int code);
-  // Restarts the job if a restart is left and `can_restart`. Otherwise the job fails, with the exit code of the first
-  // of `failures`; or with `trouble_code`, if `trouble` says what happened to a whole node.
+  // Restarts the job if a restart is left and `can_restart` is true. Otherwise fails the job. The exit code is that of
+  // the first failure, or `trouble_code` if `trouble` describes what happened to a whole node.
   void restart_or_fail(int max_restarts, const std::string& trouble = "", int trouble_code = 1,
                        bool can_restart = true);
-  // All nodes gather for the next generation.
+  // Lets all nodes gather for the next generation.
   void gather_again() {
     action = Action::gather;
     ++generation;

@@ -18,8 +18,8 @@ namespace tandem::distributed {
 class LaunchOptionGroup {
  public:
   virtual ~LaunchOptionGroup() = default;
-  // Sets in `options`, which has the launcher's own by then, what the group's options say. An Error names the option,
-  // what was given and what is allowed.
+  // Stores the values of the group's options in `options`, which already has the launcher's own. Throws an Error that
+  // names the option, its value and the allowed values.
   virtual void understand(LaunchOptions& options) const = 0;
 };
 
@@ -27,9 +27,9 @@ class LaunchOptionGroup {
 using MakeLaunchOptionGroup = std::function<std::unique_ptr<LaunchOptionGroup>(CLI::App& app)>;
 AnnexList<MakeLaunchOptionGroup>& launch_option_groups();
 
-// The number that `text` writes in at most five digits; -1 if `text` is anything else.
+// Returns the number in `text`, which may have at most five digits, or -1 for any other text.
 int small_number(const std::string& text);
-// These two throw an Error that names `option` if `text` is no number or not in the range.
+// These two throw an Error that names `option` if `text` is not a number or not in the range.
 int parse_whole(const std::string& option, const std::string& text, int most = std::numeric_limits<int>::max());
 LaunchOptions::Duration parse_seconds(const std::string& option, const std::string& text, double least, double most);
 

@@ -25,9 +25,9 @@ class Help : public CLI::Formatter {
   }
 };
 
-// The values of the options as given, where they are not checked yet. The names and defaults are torchrun's.
+// The values of the options as given, not checked yet. The names and defaults are torchrun's.
 struct Arguments {
-  LaunchOptions options;  // of those that need no check
+  LaunchOptions options;  // the options that need no check
   std::string nproc_per_node = "1";
   std::string bind = "none";
   std::string master_addr;
@@ -37,11 +37,11 @@ struct Arguments {
   std::string tee = "0";
   std::vector<std::string> local_ranks_filter;
   std::string grace = "5";
-  std::string accepted;  // this and the next change nothing here
+  std::string accepted;  // this option and the next one have no effect
   bool accepted_flag = false;
   std::string module;
   bool run_path = false;
-  std::vector<std::string> questions;  // the value of each of launch_questions(); empty: not asked
+  std::vector<std::string> questions;  // the value for each entry of launch_questions(); empty: not given
   std::vector<std::unique_ptr<LaunchOptionGroup>> groups;
 };
 
@@ -85,7 +85,7 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("--local-addr", a.accepted, "accepted: ranks meet at the address of the store");
   app.add_flag("--no-python", a.accepted_flag, "accepted: programs are always run as they are");
   app.add_flag("--use-env", a.accepted_flag, "accepted: always on");
-  // These two make sense for Python programs only. They are declared so that understand() can say what to do instead.
+  // These two are useful only for Python programs. With the declarations, understand() can say what to do instead.
   app.add_option("-m,--module", a.module)->group("");
   app.add_flag("--run-path", a.run_path)->group("");
 
@@ -97,7 +97,7 @@ void declare_options(CLI::App& app, Arguments& a) {
   }
 }
 
-// Finds the program among the arguments. Before the program, underscores in the names of options become dashes. The
+// Finds the program among the arguments. Replaces underscores by dashes in the names of options before the program. The
 // arguments after the program belong to the program.
 std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::vector<std::string>& arguments) {
   auto argument = arguments.begin();
@@ -119,7 +119,7 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
   return argument;
 }
 
-// The whole of `text` as a number from `least` to `most`; none if it is anything else.
+// Parses the whole `text` as a number from `least` to `most`. Returns nullopt for any other text.
 template <class T>
 std::optional<T> number_in(const std::string& text, T least, T most) {
   T value{};
@@ -139,7 +139,7 @@ int parse_process_count(const std::string& text) {
     return gpus;
   }
   const int count = small_number(text);
-  // Chosen: far more ranks than a host has cores or GPUs. A larger number is a typing error, and would use up the
+  // Chosen: far more ranks than a host has cores or GPUs. A larger number is probably a typo, and would use up the
   // host's memory.
   constexpr int most = 1024;
   TANDEM_CHECK(count > 0 && count <= most, "--nproc-per-node ", text, ": expected a number from 1 to ", most,
@@ -149,7 +149,7 @@ int parse_process_count(const std::string& text) {
 
 LaunchOptions understand(const Arguments& a) {
   TANDEM_CHECK(a.module.empty() && !a.run_path, a.run_path ? "--run-path" : "--module",
-               ": tandemrun runs programs as they are; for Python write: tandemrun [options] python -m MODULE");
+               ": tandemrun runs programs directly; for Python, write: tandemrun [options] python -m MODULE");
   LaunchOptions options = a.options;
   options.processes = parse_process_count(a.nproc_per_node);
   if (!a.master_addr.empty()) options.master_addr = a.master_addr;

@@ -36,7 +36,8 @@ LaunchOptions with_run_id(LaunchOptions options) {
   return options;
 }
 
-// Several launchers must know the same token: the user gives it to them, or they find it on their host.
+// Returns the job's token. Several launchers must use the same token: the user sets it, or they compute it from a
+// secret on their host.
 std::string job_token(const LaunchOptions& options) {
   if (options.open_store) return "";
   if (options.max_nodes == 1) return random_text(4);
@@ -57,7 +58,7 @@ NodeStatus first_status(const LaunchOptions& options) {
   return status;
 }
 
-// This host's part in the job: a Node reports the state of this host's ranks, and does what the assignment says.
+// This host's part in the job. A Node reports the state of this host's ranks, and follows the assignment.
 class Node {
  public:
   Node(const LaunchOptions& options, const std::vector<std::string>& program);
@@ -94,11 +95,11 @@ class Node {
   std::unique_ptr<WorkerGroup> group_;
 
   std::optional<JobAssignment> end_;  // the assignment that ended the job
-  int stopped_by_ = 0;                // the signal that made this launcher stop; 0: none
+  int stopped_by_ = 0;                // the signal that stopped this launcher; 0: none
   steady_clock::time_point stopped_at_;
-  std::set<pid_t> shown_;  // the ranks of this node whose error is on this console
+  std::set<pid_t> shown_;  // the ranks of this node whose error this console already shows
   bool has_warned_ = false;
-  int explained_ = 0;  // the latest generation whose restart explain_restart has explained
+  int explained_ = 0;  // the latest generation whose restart has been explained
 };
 
 Node::Node(const LaunchOptions& options, const std::vector<std::string>& program)
@@ -107,7 +108,7 @@ Node::Node(const LaunchOptions& options, const std::vector<std::string>& program
       token_(job_token(options_)),
       logs_(options_.log_dir, options_.run_id, options_.redirects.is_any() || options_.tee.is_any()),
       status_(first_status(options_)) {
-  find_program(program.front());  // if it is missing, fail before other nodes wait for this one
+  find_program(program.front());  // if the program is missing, fail before other nodes wait for this node
   rendezvous_ = make_node_rendezvous(options_, token_, status_);
   if (options_.max_nodes > 1)
     say("host " + status_.host + " meets the other nodes at " +
@@ -136,10 +137,10 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
   };
   if (!std::getenv("OMP_NUM_THREADS")) {
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));
-    ours["TANDEM_DEFAULT_THREADS"] = ours["OMP_NUM_THREADS"];  // the user did not ask for this number
+    ours["TANDEM_DEFAULT_THREADS"] = ours["OMP_NUM_THREADS"];  // marks the number as not chosen by the user
   }
-  // Threads of GCC's OpenMP that wait for each other spin for 4 ms by default. Where other programs keep the cores
-  // busy, two threads then took up to 16 times as long as one, and 1.5 times with this number, which costs nothing on
+  // Waiting threads of GCC's OpenMP spin for 4 ms by default. While other programs kept the cores busy, two threads
+  // took up to 16 times as long as one thread. With this number, they took 1.5 times as long, and it has no cost on
   // idle cores (MNIST on two cores of an AMD EPYC).
   if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) ours["GOMP_SPINCOUNT"] = "10000";
   // Debian's Gloo loads UCX, which prints 15 lines of addresses when a rank crashes. They hid the rank's own message.
@@ -160,14 +161,14 @@ int Node::run() {
   int code = 128 + stopped_by_;
   if (!stopped_by_) {
     code = conclude(*end_);
-  } else if (status_.has_failed && !status_.failures.empty()) {  // a rank had failed before the signal came
+  } else if (status_.has_failed && !status_.failures.empty()) {  // a rank had failed before the signal arrived
     explain_failures(status_.failures, status_.ended_well);
     code = status_.failures.front().exit_code();
   } else {
     say("stopped by " + signal_name(stopped_by_));
   }
   status_.stopped_by = stopped_by_;
-  // The reader of stdout or stderr may be stopped forever. Chosen: a reader that runs takes the rest within 2 s.
+  // The reader of stdout or stderr may be stopped forever. Chosen: a running reader reads the rest within 2 s.
   const auto deadline = RunningTime::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   if (!out_.failure().empty()) {
@@ -182,7 +183,8 @@ int Node::run() {
 void Node::leave() {
   status_.state = State::left;
   rendezvous_->report(status_);
-  // Chosen: after silence_allowed every other node has left or counts as lost; 5 s more for the exchange of that.
+  // Chosen: after silence_allowed, every other node has left or counts as lost. The nodes get 5 s more to exchange
+  // that.
   const auto deadline = RunningTime::now() + options_.silence_allowed + std::chrono::seconds(5);
   while (!rendezvous_->is_released() && RunningTime::now() < deadline) {
     pollfd signal{signals_.fd(), POLLIN, 0};
@@ -203,7 +205,7 @@ void Node::follow(const JobAssignment& assignment) {
     case Action::stop:
       if (group_ && !group_->is_stopping()) group_->stop(SIGTERM);
       if (!group_ && !is_current) {
-        status_.generation = assignment.generation;  // this node had not started its ranks yet
+        status_.generation = assignment.generation;  // this node has not started its ranks yet
         finish_group();
       }
       return;
@@ -254,7 +256,7 @@ void Node::finish_group() {
     for (const auto& failure : status_.failures)
       if (failure.is_shown) shown_.insert(failure.pid);
     status_.ended_well = group_->ended_well();
-    // Ranks that succeeded, or were stopped because another node's rank failed, are no failure of this node.
+    // If all ranks succeeded, or were stopped because another node's rank failed, this node has not failed.
     status_.has_failed = group_->has_failed();
   }
   group_.reset();
@@ -272,7 +274,8 @@ void Node::poll_once() {
   const auto readers = group_ ? group_->readable() : std::vector<WorkerStream*>();
   for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
 
-  // Events end the wait. Chosen: once a second without any, because warn_once looks at a count that makes no event.
+  // Events end the wait. Chosen: without events, it ends after a second, because warn_once() checks a count that causes
+  // no event.
   auto next = RunningTime::now() + std::chrono::seconds(1);
   if (group_) next = std::min(next, group_->next());
   poll_until(watched.data(), watched.size(), next);
@@ -286,7 +289,7 @@ void Node::poll_once() {
   for (const int signal : signals_.take()) {
     if (SignalPipe::asks_to_stop(signal)) act_on(signal);
     else if (signal == SIGUSR2) copy_flight();
-    else if (signal == SIGUSR1 && group_) group_->forward(signal);  // a training saves, and ends with 0
+    else if (signal == SIGUSR1 && group_) group_->forward(signal);  // a training program saves and exits with 0
     else if (signal == SIGTSTP) pause();
     else if (group_) group_->notice_ends();
   }
@@ -303,8 +306,8 @@ void Node::poll_once() {
 
 void Node::act_on(int signal) {
   if (stopped_by_) {
-    // The same request may come twice: once to this process, and once to its whole process group, terminal or batch
-    // job. timeout(1) sends both.
+    // The same request may arrive twice: once for this process, and once for its whole Unix process group, terminal or
+    // batch job. timeout(1) sends both.
     const bool is_second = steady_clock::now() - stopped_at_ >= std::chrono::seconds(1);
     if (is_second && group_ && !group_->has_killed()) group_->kill_running();
     return;
@@ -314,14 +317,15 @@ void Node::act_on(int signal) {
   if (group_) group_->stop(signal);
 }
 
-// Ctrl-Z: the ranks stop with the launcher, and go on with it. Alone they would lose their store.
+// Handles Ctrl-Z: the ranks stop with the launcher, and continue with it. If they ran without the launcher, they would
+// lose their store.
 void Node::pause() {
   if (group_) group_->forward(SIGSTOP);
   ::raise(SIGSTOP);  // returns after SIGCONT
   if (group_) group_->forward(SIGCONT);
 }
 
-// The launcher copies the records itself: a rank that is stuck or stopped could not.
+// The launcher copies the records itself, because a rank that is stuck or stopped could not.
 void Node::copy_flight() {
   try {
     const auto folder = logs_.copy_flight();
@@ -333,7 +337,7 @@ void Node::copy_flight() {
 }
 
 void Node::explain_failures(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early) {
-  // Those of other nodes come through the store, and this node's come back through it.
+  // Failures of all nodes, including this one, come from the store, which does not have is_shown.
   auto marked = failures;
   for (auto& failure : marked) failure.is_shown = failure.host == status_.host && shown_.contains(failure.pid);
   if (!marked.empty()) err_.add(explain(marked, ended_early, seconds()));
@@ -344,7 +348,7 @@ void Node::explain_failures(const std::vector<WorkerFailure>& failures, const st
 void Node::warn_once() {
   if (has_warned_ || rendezvous_->refused_clients() == 0) return;
   has_warned_ = true;
-  say("a process without the job's token was turned away from the store; ranks that are not Tandem's "
+  say("the store rejected a process without the job's token; ranks that are not Tandem's "
       "(Python's) "
       "need --open-store");
 }
@@ -366,7 +370,7 @@ int Node::conclude(const JobAssignment& assignment) {
       say("the job ran and ended without this node: all of its " + std::to_string(assignment.nodes.size()) +
           " places were taken. Was this launcher started twice, or with the --node-rank of another node?");
     }
-    // With --nnodes MIN:MAX, a node beyond MIN may never be needed. That is no failure.
+    // With --nnodes MIN:MAX, a node beyond MIN may never be needed. That is not a failure.
     return had_part || options_.min_nodes < options_.max_nodes ? 0 : 1;
   }
   if (!assignment.reason.empty()) say(assignment.reason);
@@ -378,13 +382,12 @@ int Node::conclude(const JobAssignment& assignment) {
 
 int launch(const LaunchOptions& options, const std::vector<std::string>& program) {
   TANDEM_CHECK(!program.empty(), "launcher: no program to run");
-  TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes, " processes asked for, at least 1 is needed");
+  TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes, " processes requested, expected at least 1");
   TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes, " to ",
-               options.max_nodes, " nodes asked for, at least 1 is needed");
+               options.max_nodes, " nodes requested, expected at least 1");
   TANDEM_CHECK(options.max_nodes == 1 || !rendezvous_of_many_nodes().entries().empty(), "launcher: ", options.max_nodes,
-               " nodes asked for, but this build only starts jobs on one host");
-  // If stdin, stdout or stderr is closed, the next file that is opened gets its number, and output would go to that
-  // file.
+               " nodes requested, but this build only starts jobs on one host");
+  // If stdin, stdout or stderr is closed, the next opened file would get its number, and output would go to that file.
   for (int fd = 0; fd < 3; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
   }

@@ -29,7 +29,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   return files;
 }
 
-// Removes the records in a folder, and the folder, unless it has copies.
+// Removes the records in a folder. Also removes the folder, unless it contains copies.
 void remove_records(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& file : files_of(folder)) fs::remove(file, ignored);
@@ -87,7 +87,7 @@ fs::path LogFolder::keep_flight() {
   if (flight_.empty() || files_of(flight_).empty()) return {};
   std::erase(unkept_, flight_);
   kept_.push_back(flight_);
-  // A job may restart for days. Chosen: the last eight failures are enough to see what repeats.
+  // A job may keep restarting for days. Chosen: the last eight failures are enough to see a repeated failure.
   if (kept_.size() > 8) {
     remove_records(kept_.front());
     kept_.pop_front();

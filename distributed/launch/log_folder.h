@@ -1,4 +1,4 @@
-// Where the ranks of a job leave their logs and error files.
+// The folders of the ranks' logs and error files.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -10,9 +10,9 @@
 
 namespace tandem::distributed {
 
-// The folders are ROOT/<run id>/attempt_<generation>/<local rank>, as torchrun has them. If `root` is empty, ROOT is a
-// new temporary folder. It is removed with this object, unless `has_logs`; then stderr says where the logs are. What
-// killed launchers left of such folders is removed a week later, when the next one is made.
+// The folders are ROOT/<run id>/attempt_<generation>/<local rank>, as in torchrun. If `root` is empty, ROOT is a new
+// temporary folder. The destructor removes it, unless `has_logs` is true. In that case, stderr says where the logs are.
+// Folders that killed launchers left behind are removed after a week, when the next folder is made.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);
@@ -20,30 +20,30 @@ class LogFolder {
   LogFolder(const LogFolder&) = delete;
   LogFolder& operator=(const LogFolder&) = delete;
 
-  // Makes the folder of one rank in one generation, and removes an old error file in it. Error when the folder cannot
-  // be made.
+  // Makes the folder of one rank in one generation, and removes an old error file in it. Throws an Error if the folder
+  // can't be made.
   std::filesystem::path of(int generation, int local_rank) const;
 
-  // Makes the folder for the flight records of one generation. It is attempt_<generation>/flight. Where the logs are
-  // removed it is a temporary folder elsewhere, which stays where keep_flight() was called for it.
+  // Makes the folder for the flight records of one generation. It is attempt_<generation>/flight. If the log folder is
+  // temporary, it is another temporary folder instead, which stays if keep_flight() is called for it.
   std::filesystem::path flight(int generation);
-  // The records of the latest generation are to stay, until those of eight later ones do. Returns their folder; empty:
-  // the ranks made no records.
+  // Keeps the records of the latest generation, until it is called for eight later generations. Returns their folder,
+  // or an empty path if the ranks made no records.
   std::filesystem::path keep_flight();
-  // Copies the records of the latest generation to the folder `copy` among them, and returns it; empty: there are none.
-  // Error when they can't be copied.
+  // Copies the records of the latest generation to the subfolder `copy`, and returns it, or an empty path if there are
+  // no records. Throws an Error if they can't be copied.
   std::filesystem::path copy_flight() const;
 
-  // The folder that is removed with this object; empty: none is.
+  // Returns the folder that the destructor removes. May be empty.
   const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
   std::filesystem::path run_;
   std::filesystem::path temporary_;            // empty: the folder is kept
   std::filesystem::path flight_;               // of the latest generation
-  std::vector<std::filesystem::path> unkept_;  // flight records that are removed with this object
+  std::vector<std::filesystem::path> unkept_;  // flight records that the destructor removes
   std::deque<std::filesystem::path> kept_;     // flight records that stay
-  FileDescriptor lock_;                        // says that temporary_ is in use
+  FileDescriptor lock_;                        // marks temporary_ as used
 };
 
 }  // namespace tandem::distributed

@@ -24,7 +24,7 @@ namespace {
 using State = NodeStatus::State;
 using Action = JobAssignment::Action;
 
-// Whether `host` is an address of this machine. A socket can listen only at such an address.
+// Returns whether `host` is an address of this machine, which is the case if a socket can listen there.
 bool is_local(const std::string& host) {
   try {
     listen_on(host, 0);
@@ -34,13 +34,14 @@ bool is_local(const std::string& host) {
   }
 }
 
-// The keys are "nodes" (how many have joined), "node/<id>" (a status) and "assignment". Every node writes its status
-// and reads the assignment. The node that serves the store also reads every status and writes the assignment.
+// The keys are "nodes" (the number of nodes that have joined), "node/<id>" (a status) and "assignment". Every node
+// writes its status and reads the assignment. The node that serves the store also reads every status and writes the
+// assignment.
 class ManyNodes final : public NodeRendezvous {
  public:
   ManyNodes(const LaunchOptions& options, const std::string& token, const NodeStatus& status)
       : options_(options), token_(token), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), status_(status) {
-    TANDEM_CHECK(wake_.is_open(), "launcher: cannot make an event: ", errno_text());
+    TANDEM_CHECK(wake_.is_open(), "launcher: cannot create an event: ", errno_text());
     serve_if_ours();
     thread_ = start_thread("the thread that meets the other nodes", [this] { run(); });
   }
@@ -81,7 +82,7 @@ class ManyNodes final : public NodeRendezvous {
 
   bool is_released() override {
     const std::lock_guard lock(mutex_);
-    return is_released_ || id_ < 0;  // no other node knows a node that never joined
+    return is_released_ || id_ < 0;  // other nodes don't know a node that has never joined
   }
 
  private:
@@ -105,8 +106,8 @@ class ManyNodes final : public NodeRendezvous {
   std::shared_ptr<Store> store_;
   std::unique_ptr<Coordinator> coordinator_;
   std::int64_t beats_ = 0;       // how many statuses this node has published
-  std::string assignment_text_;  // the assignment that was read last, as it is in the store
-  // The last status of another node as it is in the store, and when it changed.
+  std::string assignment_text_;  // the last assignment that was read, as stored
+  // The last status of another node, as stored, and when it changed.
   struct Heard {
     std::string text;
     Deadline when;
@@ -117,7 +118,7 @@ class ManyNodes final : public NodeRendezvous {
   std::condition_variable changed_;
   // Guarded by mutex_. Only thread_ writes id_, so it reads id_ without the mutex.
   NodeStatus status_;
-  bool is_news_ = false;  // status_ has not been published yet
+  bool is_news_ = false;  // whether status_ has not been published yet
   JobAssignment assignment_;
   int id_ = -1;
   bool is_released_ = false;
@@ -132,12 +133,12 @@ void ManyNodes::serve_if_ours() {
                                              : is_local(options_.master_addr);
   if (!is_ours) return;
   try {
-    // Launchers that look for the store at a loopback address are all on this host.
+    // If the launchers expect the store at a loopback address, they are all on this host.
     const std::string host = is_loopback(options_.master_addr) ? options_.master_addr : "";
     server_ = std::make_unique<TcpStoreServer>(TcpStoreServer::Options{host, options_.master_port, token_});
   } catch (const Error&) {
-    // The port is taken, probably by another launcher of this job on this host, which then serves the store. If another
-    // program listens there, connect() will say so.
+    // The port is in use, probably by another launcher of this job on this host, which then serves the store. If
+    // another program listens there, connect() will report that.
     if (options_.node_rank || options_.serves_store) throw;
   }
 }
@@ -174,8 +175,8 @@ void ManyNodes::run() {
 }
 
 void ManyNodes::connect() {
-  // The node that serves the store may start much later, and this launcher may be stopped until then. Chosen: one try
-  // lasts 1 s at most, so that a stop is noticed within that time.
+  // The node that serves the store may start much later, and the user may stop this launcher until then. Chosen: an
+  // attempt takes at most 1 s, so the launcher notices a stop within that time.
   const auto deadline = RunningTime::now() + options_.join_timeout;
   const auto name = endpoint_name(options_.master_addr, options_.master_port);
   for (bool is_reachable = false; !is_reachable && !is_over();) {
@@ -186,7 +187,7 @@ void ManyNodes::connect() {
     } catch (const CannotConnect& error) {
       TANDEM_CHECK(RunningTime::now() < deadline, "waited ",
                    std::chrono::duration<double>(options_.join_timeout).count(), " s for the node that serves ", name,
-                   " in vain: check whether tandemrun runs there, whether this is its address (--master-addr and "
+                   " in vain: check whether tandemrun is running there, whether this is its address (--master-addr and "
                    "--master-port, or --rdzv-endpoint), and whether a firewall blocks this port. The last attempt: ",
                    error.what());
     }
@@ -204,16 +205,17 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   auto mine = status;
   mine.id = id_;
   mine.serves_store = server_ != nullptr;
-  // The number in front makes every text differ from the one before, which shows that this node is alive.
+  // The leading number makes every text differ from the previous text, which shows that this node is alive.
   store_->set("node/" + std::to_string(id_), std::to_string(beats_++) + " " + encode(mine));
-  // A node that serves the store must not end before the others have left: they would take its end for a failure.
+  // The node that serves the store must not end before the other nodes have left, because they would mistake that for a
+  // failure.
   const bool is_alone = !server_ || decide();
   if (store_->check({"assignment"})) {
     auto text = store_->get("assignment");
     if (text != assignment_text_) {
       auto assignment = decode_assignment(text);
       if (std::ranges::count(assignment.refused, id_) > 0)
-        assignment.fail("the job goes on without this node", usage_exit_code);
+        assignment.fail("the job continues without this node", usage_exit_code);
       publish(assignment);
     }
     assignment_text_ = std::move(text);
@@ -222,7 +224,7 @@ void ManyNodes::exchange(const NodeStatus& status) try {
   const std::lock_guard lock(mutex_);
   is_released_ = true;
 } catch (const ForeignText&) {
-  throw;  // the node that serves the store is there
+  throw;  // the node that serves the store is still there
 } catch (const Error& error) {
   detail::fail("lost the node that serves ", endpoint_name(options_.master_addr, options_.master_port),
                ", without which the job cannot continue: ", error.what());
@@ -237,7 +239,7 @@ bool ManyNodes::decide() {
   bool is_alone = true;
   for (int id = 0; id < count; ++id) {
     const auto key = "node/" + std::to_string(id);
-    if (!store_->check({key})) continue;  // this node has joined, but has not published its status yet
+    if (!store_->check({key})) continue;  // the node has joined, but has not published its status yet
     auto text = store_->get(key);
     auto& heard = heard_[id];
     if (heard.text != text) heard = {std::move(text), now};
@@ -245,7 +247,7 @@ bool ManyNodes::decide() {
     try {
       status = decode_status(heard.text.substr(heard.text.find(' ') + 1));
     } catch (const ForeignText& error) {
-      // All nodes must read this reason, so this node serves the store until they have left.
+      // All nodes must read this reason, so this node keeps serving the store until they have left.
       foreign = error.what();
       continue;
     }

@@ -13,22 +13,22 @@ using nlohmann::json;
 using State = NodeStatus::State;
 using Action = JobAssignment::Action;
 
-// The beginning of a text, with a note if there is more. A text that was cut before is not cut again.
+// Returns the beginning of a text, with a note if the text is longer. It does not truncate a truncated text again.
 std::string cut(const std::string& text, std::size_t most) {
   constexpr std::size_t room_for_note = 64;
   if (text.size() <= most + room_for_note) return text;
   return text.substr(0, most) + "\n(and " + std::to_string(text.size() - most) + " bytes more)";
 }
 
-// A program may report a whole log as its message, and all failures of a job must fit into one value of the store
-// (8 MiB). The first failure keeps what explain() shows of it. Of the others it shows one line. Ranks often fail with
-// one message: it is written once.
+// A program may report a whole log as its message, but all failures of a job must fit into one value of the store (8
+// MiB). The first failure keeps the part that explain() shows, and each other failure keeps one line. Ranks often fail
+// with the same message, which is written only once.
 json to_json(const std::vector<WorkerFailure>& failures) {
-  // Chosen. JSON may need six times the bytes of a text, so the other messages take at most 6 MiB.
+  // Chosen. JSON may need six times the bytes of a text, so the other messages need at most 6 MiB.
   constexpr std::size_t most_of_first = 16384, most_of_line = 1000, most_of_others = std::size_t{1} << 20;
   const auto most = std::clamp<std::size_t>(most_of_others / std::max<std::size_t>(1, failures.size()), 64, 1024);
   json result = json::array();
-  std::map<std::string, std::size_t> written;  // messages, and which failure has each
+  std::map<std::string, std::size_t> written;  // maps a message to the index of its failure
   for (const auto& f : failures) {
     const bool is_first = result.empty();
     const auto [same, is_new] = written.emplace(f.message, result.size());
@@ -53,7 +53,8 @@ json to_json(const std::vector<WorkerFailure>& failures) {
   return result;
 }
 
-// Error unless the value is a whole number from `least` to `most`. Sums of two such numbers fit as well.
+// Returns the value. Throws an Error unless it is a whole number from `least` to `most`. Sums of two such numbers fit
+// in an int.
 int whole(const json& value, int least = 0, int most = 1'000'000'000) {
   const bool is_whole = value.is_number_integer();
   const auto number = is_whole ? value.get<std::int64_t>() : 0;
@@ -63,7 +64,7 @@ int whole(const json& value, int least = 0, int most = 1'000'000'000) {
   return static_cast<int>(number);
 }
 
-constexpr int most_processes = 1 << 16;  // of a node; chosen: far above what a host can run
+constexpr int most_processes = 1 << 16;  // of a node; chosen: far more than a host can run
 constexpr int last_exit_code = 255;
 constexpr int last_signal = 127;
 
@@ -86,7 +87,7 @@ std::vector<WorkerFailure> failures_from(const json& list) {
     const auto& message = item.at("message");
     if (message.is_number()) {
       const auto earlier = static_cast<std::size_t>(whole(message));
-      TANDEM_CHECK(earlier < result.size(), "a failure names a message that is not there");
+      TANDEM_CHECK(earlier < result.size(), "a failure refers to a missing message");
       f.message = result[earlier].message;
     } else {
       f.message = message;
@@ -110,7 +111,7 @@ auto decode(const std::string& text, const char* what, Read&& read) {
   try {
     return read(json::parse(text));
   } catch (const std::exception& error) {
-    throw ForeignText(std::string("launcher: the store holds a ") + what +
+    throw ForeignText(std::string("launcher: the store contains a ") + what +
                       " that this version cannot read: " + error.what());
   }
 }

@@ -1,4 +1,5 @@
-// What the nodes of a job on several hosts leave in the store for each other: statuses and the assignment, as JSON.
+// The messages that the nodes of a job on several hosts exchange through the store: statuses and the assignment, as
+// JSON.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -8,12 +9,12 @@
 
 namespace tandem::distributed {
 
-// A text in the store that no launcher of this version wrote.
+// Thrown for a text in the store that was not written by a launcher of this version.
 struct ForeignText : Error {
   using Error::Error;
 };
 
-// To and from JSON, for the store. Decoding throws ForeignText.
+// Convert to and from JSON, for the store. Decoding may throw ForeignText.
 std::string encode(const NodeStatus& status);
 std::string encode(const JobAssignment& assignment);
 NodeStatus decode_status(const std::string& text);

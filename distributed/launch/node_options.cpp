@@ -1,4 +1,4 @@
-// The options of jobs of several hosts. Their names and defaults are torchrun's.
+// The options for jobs on several hosts. Their names and defaults are torchrun's.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/launch/launch_option_group.h>
 
@@ -56,7 +56,7 @@ void NodeOptions::understand(LaunchOptions& options) const {
   parse_node_count(options);
   if (!endpoint_.empty()) {
     TANDEM_CHECK(!has_address() && options.master_port == 0, "--rdzv-endpoint ", endpoint_,
-                 ": means the same as --master-addr and --master-port; give only one of them");
+                 ": means the same as --master-addr and --master-port; use only one of them");
     parse_endpoint(options);
   }
   place(options);
@@ -91,12 +91,12 @@ void NodeOptions::place(LaunchOptions& options) const {
   const bool is_static = backend_ == "static";
   const int rank = parse_whole("--node-rank", rank_);
   if (options.max_nodes == 1) {
-    TANDEM_CHECK(rank == 0, "--node-rank ", rank, ": a job of one host has only node 0");
+    TANDEM_CHECK(rank == 0, "--node-rank ", rank, ": a job on one host has only node 0");
     return;
   }
   TANDEM_CHECK(app_.count("--standalone") == 0, "--standalone --nnodes ", count_, ": a standalone job has one host");
   TANDEM_CHECK(has_address() || !endpoint_.empty(), "--nnodes ", count_,
-               ": several hosts need an address of one of them to meet at: --master-addr (with --node-rank), or "
+               ": several hosts need the address of one of them to meet at: --master-addr (with --node-rank), or "
                "--rdzv-backend c10d --rdzv-endpoint HOST:PORT");
   if (options.master_port == 0) options.master_port = is_static ? 29500 : 29400;
   if (!is_static) return;

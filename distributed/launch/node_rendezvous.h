@@ -1,4 +1,4 @@
-// NodeRendezvous: where the launchers of a job's nodes meet, publish their status, and learn what to do.
+// NodeRendezvous: lets the launchers of a job's nodes meet, publish their status, and read the assignment.
 #pragma once
 
 #include <tandem/distributed/launch/job_assignment.h>
@@ -11,39 +11,40 @@
 
 namespace tandem::distributed {
 
-// make_node_rendezvous makes it. Only one thread may use it. The options must outlive it.
+// make_node_rendezvous() makes it. Only one thread may use it. The options must outlive it.
 class NodeRendezvous {
  public:
   virtual ~NodeRendezvous() = default;
 
-  // The port of the store, which the ranks reach at LaunchOptions::master_addr.
+  // Returns the port of the store, which the ranks reach at LaunchOptions::master_addr.
   virtual int port() const = 0;
-  // A file descriptor that poll finds readable when assignment() may have changed; -1: only report() changes it.
+  // Returns a file descriptor that becomes readable when assignment() may have changed, or -1 if only report() changes
+  // it.
   virtual int fd() const = 0;
-  // What all nodes are to do. If the other nodes cannot be reached, or not any more, the assignment says that the job
+  // Returns what all nodes must do. If the other nodes can't be reached (any more), the assignment says that the job
   // has failed.
   virtual JobAssignment assignment() = 0;
   // Publishes the status of this node. With several nodes, the rendezvous fills in `id` and `serves_store`.
   virtual void report(const NodeStatus& status) = 0;
-  virtual int id() const = 0;  // this node's id in assignments; -1 before the node has joined
-  // Whether this node may end: the other nodes know that it has left and, if it serves the store, all other nodes have
-  // left as well or have been silent for too long.
+  virtual int id() const = 0;  // this node's id in assignments, or -1 before the node has joined
+  // Returns whether this node may end: the other nodes know that it has left. If it serves the store, all other nodes
+  // must also have left or been silent for too long.
   virtual bool is_released() = 0;
-  // How many clients the store turned away because they did not know the token.
+  // Returns how many clients the store has rejected because they did not know the token.
   virtual int refused_clients() const = 0;
 };
 
-// With one node there is no other node to meet: the store listens on that host only, and nothing waits. With several
+// With one node, there is no other node to meet: the store listens only on that host, and nothing waits. With several
 // nodes, one of them serves the store (see LaunchOptions::node_rank), and a thread of every node exchanges statuses and
-// the assignment through it, once in every LaunchOptions::monitor_interval. `status`: the first status of this node.
-// Error when this node is to serve the store and cannot. With several nodes, rendezvous_of_many_nodes() must have an
-// entry.
+// the assignment through it, once per LaunchOptions::monitor_interval. `status` is the first status of this node.
+// Throws an Error if this node must serve the store and can't. With several nodes, rendezvous_of_many_nodes() must have
+// an entry.
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status);
 
 using MakeNodeRendezvous = std::function<std::unique_ptr<NodeRendezvous>(
     const LaunchOptions& options, const std::string& token, const NodeStatus& status)>;
-// The first is used.
+// make_node_rendezvous() uses the first entry.
 AnnexList<MakeNodeRendezvous>& rendezvous_of_many_nodes();
 
 }  // namespace tandem::distributed

@@ -35,17 +35,18 @@ namespace {
 using std::chrono::system_clock;
 
 constexpr auto grace = std::chrono::seconds(5);  // as in LaunchOptions
-// How long spawn() waits after the first failure that it sees. If a rank dies, its peers fail because they lost their
-// connections, and spawn() may see the end of a peer first. Chosen: long for such a race, and short for a user.
+// How long spawn() waits after the first failure that it notices. If a rank dies, its peers fail because they lose
+// their connections, and spawn() may notice the end of a peer first. Chosen: long for such a race, and short for a
+// user.
 constexpr auto settling = std::chrono::milliseconds(100);
 
-// What the caller tells the ranks once all of them have been started.
+// The message that the caller sends to the ranks once all of them have been started.
 struct Meeting {
   int port = 0;
   char token[36] = "";  // 32 digits and a zero byte
 };
 
-// What a rank that fails tells the caller.
+// The message that a failing rank sends to the caller.
 struct Report {
   std::int64_t time = 0;  // nanoseconds since 1970
   char message[4000] = "";
@@ -75,7 +76,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},
       {"TORCHELASTIC_RUN_ID", "spawn"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
-      // What a launcher names is for the process that the launcher started.
+      // A launcher sets these variables only for the process that it started.
       {"TORCHELASTIC_ERROR_FILE", ""},
       {"TANDEM_FLIGHT_DIR", ""},
   };
@@ -84,7 +85,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
   if (!threads || !*threads) omp_set_num_threads(std::max(1, available_cores() / processes));
 }
 
-// The whole life of a rank.
+// Runs a rank from its start to its end.
 [[noreturn]] void live(int rank, int processes, const std::function<void(int)>& f, const FileDescriptor& start,
                        const FileDescriptor& report_to) {
   int exit_code = 1;
@@ -108,7 +109,7 @@ void set_environment(int rank, int processes, const Meeting& meeting) {
   }
   std::cout.flush();
   std::fflush(nullptr);
-  _exit(exit_code);  // without destroying static objects, which only the caller may do
+  _exit(exit_code);  // does not destroy static objects, which only the caller may do
 }
 
 // The caller of spawn() and its ranks.
@@ -117,15 +118,16 @@ class Family {
   Family(int processes, const std::function<void(int)>& f);
   ~Family();
   void introduce(const Meeting& meeting) const;
-  // Returns when all ranks have ended without an error. Throws an Error when one has failed and all have ended.
+  // Returns when all ranks have ended without an error. If a rank has failed, throws an Error after all ranks have
+  // ended.
   void join();
 
  private:
   struct Child {
     pid_t pid = -1;
     bool is_running = true;
-    FileDescriptor start;    // the rank waits until the Meeting comes through this pipe
-    FileDescriptor reports;  // a rank that fails writes its Report to this pipe
+    FileDescriptor start;    // the rank waits until the Meeting arrives through this pipe
+    FileDescriptor reports;  // a failing rank writes its Report to this pipe
   };
 
   void start(int rank, const std::function<void(int)>& f);
@@ -143,7 +145,7 @@ class Family {
 };
 
 Family::Family(int processes, const std::function<void(int)>& f) : processes_(processes) {
-  // Every copy of this process would write the text that is still in the buffers.
+  // Flush the buffers. Otherwise, every copy of this process would write their contents.
   std::cout.flush();
   std::fflush(nullptr);
   children_.reserve(static_cast<std::size_t>(processes));
@@ -180,7 +182,7 @@ void Family::start(int rank, const std::function<void(int)>& f) {
 
 void Family::introduce(const Meeting& meeting) const {
   for (const auto& child : children_) {
-    // If the rank has died already, join() notices that.
+    // If the rank has already died, join() notices that.
     [[maybe_unused]] const auto written = ::write(child.start.get(), &meeting, sizeof meeting);
   }
 }
@@ -214,15 +216,15 @@ void Family::send(int signal) const {
   }
 }
 
-// Returns when a rank may have ended, at the deadline, or after 50 ms.
+// Waits until a rank may have ended, until the deadline, or for 50 ms.
 void Family::wait_until(Deadline deadline) {
   std::vector<pollfd> ends;
   for (const auto& child : children_) {
     if (child.is_running) ends.push_back({child.reports.get(), 0, 0});
   }
   // A rank that ends closes its pipe. But a process that the rank left behind may keep the pipe open, so reap() must
-  // look from time to time (chosen: every 50 ms). And the pipe may be closed a moment before waitpid() sees the end.
-  // The pause of 1 ms keeps the callers' loops from spinning until then.
+  // check from time to time (chosen: every 50 ms). The pipe may also be closed a moment before waitpid() notices the
+  // end. The pause of 1 ms keeps the callers' loops from spinning until then.
   const auto most = std::min<Deadline>(deadline, RunningTime::now() + std::chrono::milliseconds(50));
   if (poll_until(ends.data(), ends.size(), most)) usleep(1000);
   reap();
@@ -257,18 +259,18 @@ void Family::join() {
 
 void spawn(int processes, const std::function<void(int)>& f) {
   prepare_standard_streams();
-  TANDEM_CHECK(processes >= 1, "spawn: asked for ", processes, " processes, at least 1 is needed");
+  TANDEM_CHECK(processes >= 1, "spawn: ", processes, " processes requested, expected at least 1");
   const auto threads = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   TANDEM_CHECK(threads == 1, "spawn: this process has ", threads,
-               " threads, and a copy of it would have only one: call spawn before anything computes (OpenMP "
+               " threads, and a copy of it would have only one: call spawn before any computation (OpenMP "
                "and CUDA keep their threads) "
                "and before loaders, groups or stores are made; or start the program with tandemrun instead");
   struct sigaction on_end {};
   TANDEM_CHECK(sigaction(SIGCHLD, nullptr, &on_end) == 0 && on_end.sa_handler != SIG_IGN,
-               "spawn: this process ignores SIGCHLD, so it would not learn how its ranks end");
+               "spawn: this process ignores SIGCHLD, so it would not notice how its ranks end");
   Family family(processes, f);
   const auto token = random_text(4);
-  const TcpStoreServer server({"127.0.0.1", 0, token});  // after the forks, because it has a thread
+  const TcpStoreServer server({"127.0.0.1", 0, token});  // made after the forks, because it has a thread
   Meeting meeting;
   meeting.port = server.port();
   token.copy(meeting.token, sizeof meeting.token - 1);

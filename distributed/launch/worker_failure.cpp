@@ -20,8 +20,8 @@ namespace {
 using nlohmann::json;
 using std::chrono::system_clock;
 
-// Reads the error file that report_failure or torch.distributed.elastic wrote. Returns false, which means "no report",
-// if the file is missing or holds anything else.
+// Reads the error file that report_failure() or torch.distributed.elastic wrote. Returns false, which means "no
+// report", if the file is missing or has other contents.
 bool read_report(const std::string& path, WorkerFailure& failure) {
   std::ifstream file(path);
   if (!file) return false;
@@ -35,7 +35,7 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   if (!message.is_object() || !message.value("message", json()).is_string()) return false;
   failure.message = message["message"].get<std::string>();
   const auto extra = message.value("extraInfo", json::object());
-  // Times before 1970, and those that the clock cannot hold, count as none.
+  // Times before 1970, and times that the clock can't represent, count as missing.
   const auto number = [&](const char* name) -> std::int64_t {
     const auto value = extra.is_object() ? extra.value(name, json()) : json();
     if (value.is_string()) return std::strtoll(value.get<std::string>().c_str(), nullptr, 10);
@@ -48,8 +48,8 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   if (const auto ns = number("timestamp_ns"); ns > 0) {
     failure.time = system_clock::time_point(std::chrono::nanoseconds(ns));
   } else if (const auto s = number("timestamp"); s > 0 && s < last_second) {
-    // This timestamp is in whole seconds, rounded down. The failure happened at most one second after it, and not later
-    // than the launcher saw the process end.
+    // This timestamp is in whole seconds, rounded down. The failure happened at most one second later, and not after
+    // the launcher noticed the end of the process.
     failure.time = std::min(failure.time, system_clock::time_point(std::chrono::seconds(s + 1)));
   }
   return true;
@@ -61,8 +61,9 @@ std::string describe_end(const WorkerFailure& failure) {
   return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
 }
 
-// How many processes the kernel has killed for lack of memory: in this process's control group, or on the whole machine
-// where there are no control groups or this process is in the topmost one. None if the kernel does not tell.
+// Returns how many processes the kernel has killed for lack of memory in this process's control group. Without a
+// control group, or if this process is in the root group, returns the number for the whole machine. Returns nullopt if
+// the kernel does not provide the number.
 std::optional<std::int64_t> memory_kills() {
   for (const auto& limits : process_limits().entries()) {
     if (const auto kills = limits.memory_kills()) return kills;
@@ -96,7 +97,7 @@ std::string MemoryWatch::hint() const {
 }
 
 int WorkerFailure::exit_code() const {
-  // The rank reported a failure, and the launcher stopped it before it could exit with a code of its own.
+  // The rank reported a failure, but the launcher stopped it before it could exit with its own code.
   if (end.was_stopping && (!end.has_exited || end.status == 0)) return 1;
   return end.has_exited ? end.status : 128 + end.status;
 }
@@ -115,10 +116,10 @@ std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& 
 }
 
 void sort_by_cause(std::vector<WorkerFailure>& failures) {
-  // A rank that a signal ended could not note the time of its failure. Its peers notice their lost connections as soon
-  // as the launcher notices the end of the process, so this failure counts as one second older than its time says.
-  // Chosen: 1 s is far above the time that the launcher needs to notice an end, even on a loaded host.
-  // SIGABRT is different: it usually means that the rank itself threw an error that was not caught.
+  // A rank that was ended by a signal could not record the time of its failure. Its peers notice their lost connections
+  // as soon as the launcher notices the end of the process, so this failure counts as one second older. Chosen: 1 s is
+  // far more than the launcher needs to notice an end, even on a loaded host. SIGABRT is different, because it usually
+  // means that the rank itself threw an error that was not caught.
   const auto time = [](const WorkerFailure& failure) {
     const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
     return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));
@@ -134,7 +135,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   text << "tandemrun: rank " << first.rank
        << (first.saw_another ? " was the first to give up on another rank: " : " failed first: ") << describe_end(first)
        << " (host " << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)";
-  // Of several ranks with one message, one prints it.
+  // If several ranks have the same message, only one prints it.
   const auto is_shown = [&](const WorkerFailure& failure) {
     return std::ranges::any_of(failures, [&](const auto& f) { return f.is_shown && f.message == failure.message; });
   };
@@ -150,12 +151,12 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
     text << "  the last lines of its stderr:\n";
     for (const auto& line : first.last_lines) indented(line);
   }
-  // A rank that fails for a reason of its own does not miss the others.
+  // If a rank fails for its own reason, ranks that ended early are not the cause.
   if (!ended_early.empty() && (first.saw_another || first.message.empty()))
     text << "  " << rank_list(ended_early)
          << " ended (exit code 0) while others still worked: did the loop end early there? "
             "(join(ddp, loop) covers uneven inputs)\n";
-  // Many ranks often fail for the same reason. One line tells of all of them.
+  // Many ranks often fail for the same reason. One line covers all of them.
   const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
     return describe_end(a) == describe_end(b) && a.message == b.message;
   };
@@ -170,7 +171,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
     }
     std::sort(ranks.begin(), ranks.end());
     text << "  then " << rank_list(ranks) << ": " << describe_end(failures[i]);
-    // "rank 0 failed: ..." is what the others say.
+    // The other ranks report "rank 0 failed: ...", which contains the first message.
     if (!first.message.empty() && failures[i].message.find(first.message) != std::string::npos) text << ": the same";
     else if (!failures[i].message.empty() && !is_shown(failures[i])) text << ": " << first_line(failures[i].message);
     text << "\n";

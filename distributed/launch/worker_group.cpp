@@ -41,7 +41,8 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
   return result;
 }
 
-// Why `path` takes no more bytes, as on a full disk; empty if it does. Tries it with a byte, which it takes back.
+// Returns why no more bytes can be written to `path`, for example because the disk is full, or an empty string if they
+// can. The function tries it with one byte, which it then removes.
 std::string write_error(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   if (!file.is_open()) return errno_text();
@@ -89,26 +90,26 @@ WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::st
 WorkerGroup::~WorkerGroup() { end_all(); }
 
 void WorkerGroup::end_all() {
-  // The workers have not been reaped yet, so no other process can have got their numbers.
+  // The workers have not been reaped yet, so no other process can have their process IDs.
   send(SIGKILL, false);
   guardian_.reset();
   for (const auto& worker : workers_) {
-    // A process that does not end after SIGKILL has already been waited for in vain: do not block on it again.
+    // If a process has not ended after SIGKILL, the group has already waited for it in vain. Do not block on it again.
     const int how = has_killed_ && worker.is_running ? WNOHANG : 0;
     while (waitpid(worker.pid, nullptr, how) < 0 && errno == EINTR) {
     }
   }
 }
 
-// Returns whether this rank's output to it appears on this launcher's console.
+// Returns whether this rank's output to `fd` appears on this launcher's console.
 bool WorkerGroup::shows(int local_rank, int fd) const {
   const int bit = fd == STDOUT_FILENO ? 1 : 2;
   const bool is_chosen = !options_.shown_local_ranks || options_.shown_local_ranks->contains(local_rank);
   return is_chosen && ((options_.tee.of(local_rank) & bit) || !(options_.redirects.of(local_rank) & bit));
 }
 
-// Decides where the worker's stdout or stderr goes. Opens the end that the worker gets, and our reading end if there
-// is one.
+// Decides where the worker's stdout or stderr goes. Opens the worker's end in `theirs`, and the launcher's reading end
+// if there is one.
 WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs) {
   const int bit = fd == STDOUT_FILENO ? 1 : 2;
   const auto log_path = folder + (fd == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
@@ -119,8 +120,8 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
     return nullptr;
   }
   const bool is_shown = shows(worker.local_rank, fd);
-  // Rank 0 inherits the launcher's terminal or file. It does not inherit a pipe: when the reader of the pipe leaves,
-  // SIGPIPE would end rank 0.
+  // Rank 0 inherits the launcher's terminal or file, but not a pipe: if the reader of the pipe ended, SIGPIPE would end
+  // rank 0.
   if (worker.rank == 0 && is_shown && !tees && !is_pipe(fd)) return nullptr;
   int ends[2];
   TANDEM_CHECK(pipe2(ends, O_CLOEXEC) == 0, "launcher: cannot make a pipe: ", errno_text());
@@ -166,8 +167,8 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
   std::vector<WorkerStream*> result;
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {
-      // While a console is full, the launcher reads nothing that would go there. A rank that prints on has to wait as
-      // soon as its pipe is full, too.
+      // While a console is full, the launcher does not read output for it. A rank that continues to print then has to
+      // wait as soon as its pipe is also full.
       if (stream->is_open() && !(stream->console() && stream->console()->is_full())) result.push_back(stream.get());
     }
   }
@@ -178,8 +179,8 @@ void WorkerGroup::notice_ends() {
   for (auto& worker : workers_) {
     if (!worker.is_running) continue;
     siginfo_t info{};
-    // WNOWAIT: the process stays a zombie until the worker group is destroyed. Its pid is also the number of its Unix
-    // process group, to which signals are still sent.
+    // With WNOWAIT, the process stays a zombie until the worker group is destroyed. Its pid is also the number of its
+    // Unix process group, which may still get signals.
     if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       continue;
     worker.is_running = false;
@@ -188,9 +189,9 @@ void WorkerGroup::notice_ends() {
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;
     has_failed_ = true;
-    // Ranks that fail together should all report it before the launcher tells them to stop. Chosen: 200 ms is long for
-    // failures with one cause (an error that all ranks meet, a lost connection that all peers notice) and short for a
-    // user.
+    // Ranks that fail together should all report that before the launcher tells them to stop. Chosen: 200 ms is long
+    // for failures with the same cause (an error on all ranks, or a lost connection that all peers notice), and short
+    // for a user.
     stop_at_ = RunningTime::now() + std::chrono::milliseconds(200);
   }
 }
@@ -203,8 +204,8 @@ void WorkerGroup::stop(int signal) {
 }
 
 void WorkerGroup::kill_running() {
-  // The system cannot end a process that waits inside the kernel, for a file server for example. Chosen: after SIGKILL,
-  // 30 s should be enough to free a large memory and to close a GPU; a process that takes longer may never end.
+  // The system can't end a process that waits inside the kernel, for example for a file server. Chosen: after SIGKILL,
+  // 30 s should be enough to free a large memory and to close a GPU. A process that takes longer may never end.
   constexpr auto patience = std::chrono::seconds(30);
   for (const auto& worker : workers_) {
     TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
@@ -236,8 +237,8 @@ void WorkerGroup::send(int signal, bool only_running) {
 }
 
 void WorkerGroup::drain() {
-  // The pipes hold what the ranks printed last. A process that left its Unix process group could keep a pipe open for
-  // ever, so the wait for the streams' ends has a limit. Chosen: 1 s is far more than reading full pipes takes.
+  // The pipes contain the last output of the ranks. A process that left its Unix process group could keep a pipe open
+  // forever, so the wait for the end of the streams is limited. Chosen: 1 s is far more than reading full pipes takes.
   const auto deadline = RunningTime::now() + std::chrono::seconds(1);
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {

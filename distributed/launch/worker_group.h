@@ -1,4 +1,4 @@
-// WorkerGroup: the ranks of one node in one generation, from their start until all their output has been read.
+// WorkerGroup: runs the ranks of one node in one generation, from their start until all their output has been read.
 #pragma once
 
 #include <tandem/core/base/deadline.h>
@@ -17,52 +17,54 @@
 
 namespace tandem::distributed {
 
-// Only the thread that constructs the group may use it: the kernel kills the processes when that thread ends.
+// Only the thread that constructs the group may use it. The kernel kills the processes when that thread ends.
 class WorkerGroup {
  public:
   using Time = Deadline;
 
-  // What the processes are told, and which ranks they are.
+  // The ranks of the processes, and their environment variables.
   struct LocalRanks {
     int generation = 0;
     int first_rank = 0;
-    // Environment variables for all ranks, by name. The group adds RANK and the others that differ between ranks.
+    // Environment variables for all ranks, by name. The group adds RANK and the other variables that differ between
+    // ranks.
     std::map<std::string, std::string> variables;
     int first_role_rank = 0;
   };
 
-  // Starts options.processes processes, or fewer if `is_interrupted` returns true meanwhile. Their output goes to `out`
-  // and `err`. Throws an Error when a process cannot be started.
+  // Starts options.processes processes, or fewer if `is_interrupted` returns true in the meantime. Their output goes to
+  // `out` and `err`. Throws an Error if a process can't be started.
   WorkerGroup(const LaunchOptions& options, const std::vector<std::string>& program, const LocalRanks& ranks,
               const LogFolder& logs, OutputQueue& out, OutputQueue& err, const std::function<bool()>& is_interrupted);
-  // Kills the processes that still run, and their descendants in the same Unix process groups.
+  // Kills the processes that are still running, and their descendants in the same Unix process groups.
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   bool is_running() const;
-  bool has_failed() const { return has_failed_; }  // a rank failed without having been told to stop
+  bool has_failed() const { return has_failed_; }  // whether a rank failed without having been told to stop
   bool is_stopping() const { return is_stopping_; }
   bool has_killed() const { return has_killed_; }
 
-  // The open streams whose output the console can take now. The caller polls them and then reads.
+  // Returns the open streams whose output the console can accept now. The caller polls them and then reads.
   std::vector<WorkerStream*> readable() const;
-  // Call it after SIGCHLD: notes which processes ended. The first failure makes the group stop 200 ms later, so that
-  // other ranks may still fail by themselves and report it.
+  // Records which processes have ended. Call it after SIGCHLD. The group stops 200 ms after the first failure, so other
+  // ranks can still fail by themselves and report that.
   void notice_ends();
-  // Sends `signal` now, and SIGKILL after options.grace, or earlier if an earlier call had set an earlier time.
+  // Sends `signal` now, and SIGKILL after options.grace, or earlier if a previous call set an earlier time.
   void stop(int signal);
-  // Sends `signal` to the processes that run, which is no request to end.
+  // Sends `signal` to the running processes. It is not a request to end.
   void forward(int signal) { send(signal, true); }
-  // Sends SIGKILL now. Throws an Error when called again and a process has not ended although it was killed before.
+  // Sends SIGKILL now. If it is called again, and a process has not ended after the first SIGKILL, it throws an Error.
   void kill_running();
-  // The next time at which act_on_time() has something to do; Time::max(): never.
+  // Returns the next time at which act_on_time() has work to do, or Time::max().
   Time next() const { return std::min(stop_at_, kill_at_); }
   void act_on_time();
 
-  // The failures of this node's ranks, the cause first. Reads what the ranks had printed. REQUIRES: !is_running().
+  // Returns the failures of this node's ranks, the cause first. Reads the ranks' remaining output. REQUIRES:
+  // !is_running().
   std::vector<WorkerFailure> failures();
-  // The ranks that exited with 0 without having been told to stop.
+  // Returns the ranks that exited with 0 without having been told to stop.
   std::vector<int> ended_well() const;
 
  private:
@@ -72,10 +74,11 @@ class WorkerGroup {
     pid_t pid = -1;
     bool is_running = true;
     std::string error_file;
-    // The files that the worker itself writes its stdout and stderr to, instead of pipes to the launcher; empty: none.
+    // The files to which the worker itself writes its stdout and stderr, instead of pipes to the launcher. May be
+    // empty.
     std::string stdout_log, stderr_log;
     std::vector<std::unique_ptr<WorkerStream>> streams;
-    WorkerStream* error_stream = nullptr;  // the one of `streams` that is stderr, or null
+    WorkerStream* error_stream = nullptr;  // the element of `streams` for stderr, or null
     WorkerEnd end;                         // valid once is_running is false
     std::string hint;                      // as in WorkerFailure
   };
@@ -85,7 +88,7 @@ class WorkerGroup {
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
   bool shows(int local_rank, int fd) const;
   void end_all();
-  // Sends `signal` to the Unix process groups of all ranks, or of those that still run.
+  // Sends `signal` to the Unix process groups of all ranks, or only of the running ranks.
   void send(int signal, bool only_running);
   void drain();
 
@@ -93,16 +96,16 @@ class WorkerGroup {
   OutputQueue& out_;
   OutputQueue& err_;
   const MemoryWatch memory_;
-  // Every WorkerGroup has a Guardian of its own: the guardian remembers the numbers of Unix process groups, and the
-  // system gives the same numbers to other processes later.
+  // Every WorkerGroup has its own Guardian. A guardian remembers the numbers of Unix process groups, and the system
+  // later reuses these numbers for other processes.
   std::unique_ptr<Guardian> guardian_;
   std::vector<Worker> workers_;
 
   bool has_failed_ = false;
   bool is_stopping_ = false;
   bool has_killed_ = false;
-  Time stop_at_ = Time::max();  // when SIGTERM goes out
-  Time kill_at_ = Time::max();  // when SIGKILL goes out
+  Time stop_at_ = Time::max();  // when to send SIGTERM
+  Time kill_at_ = Time::max();  // when to send SIGKILL
 };
 
 }  // namespace tandem::distributed

@@ -13,7 +13,7 @@
 namespace tandem::distributed {
 
 void OutputQueue::write_some() {
-  // A pipe that is ready for writing takes PIPE_BUF bytes without blocking and in one piece (POSIX), although rank 0
+  // A pipe that is ready for writing accepts PIPE_BUF bytes atomically and without blocking (POSIX), even if rank 0
   // writes to the same pipe.
   auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
   const auto line_end = waiting_.rfind('\n', size - 1);
@@ -67,7 +67,7 @@ void WorkerStream::read_some() {
     begin = end + 1;
   }
   unfinished_.erase(0, begin);
-  // A program that never ends its line must not fill the launcher's memory.
+  // A program that never ends its line must not use up the launcher's memory.
   if (unfinished_.size() <= sizeof buffer) return;
   take_line(unfinished_);
   unfinished_.clear();

@@ -1,4 +1,4 @@
-// What the ranks of a job print, on its way from their pipes to the launcher's own streams and to log files.
+// Forwards the output of a job's ranks from their pipes to the launcher's own streams and to log files.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -10,25 +10,25 @@
 
 namespace tandem::distributed {
 
-// The launcher's stdout or stderr. Text waits in the queue while the reader at the other end is slow, so that writing
-// never blocks the launcher. Only one thread may use a queue.
+// The launcher's stdout or stderr. Text waits in the queue while the reader at the other end is slow, so writing never
+// blocks the launcher. Only one thread may use a queue.
 class OutputQueue {
  public:
   explicit OutputQueue(int fd) : fd_(fd), start_(start_of_line(fd)) {}
 
   int fd() const { return fd_; }
-  // `text`: whole lines. On a terminal, they take the place of the progress line of rank 0, and of a "^C" behind it.
+  // Adds whole lines. On a terminal, they replace the progress line of rank 0, and a "^C" after it.
   void add(const std::string& text) { waiting_ += start_ + text; }
   bool has_waiting() const { return !waiting_.empty(); }
-  // A full queue still takes text, but the launcher reads no more output of ranks for it. Chosen: 1 MiB is more than
-  // ranks print in one go (a traceback, a table), and little memory.
+  // A full queue still accepts text, but the launcher stops reading the ranks' output for it. Chosen: 1 MiB is more
+  // than ranks print at once (a traceback, a table), and little memory.
   bool is_full() const { return waiting_.size() > (std::size_t{1} << 20); }
-  // Writes some of the text. REQUIRES: poll has found fd() ready for writing.
+  // Writes some of the text. REQUIRES: poll() has found fd() ready for writing.
   void write_some();
-  // Writes until no text is left or the deadline comes.
+  // Writes until no text is left or the deadline passes.
   void flush(Deadline deadline);
-  // Why text could not be written, such as "No space left on device"; empty: it could, or its reader has closed its
-  // end.
+  // Returns why text could not be written, such as "No space left on device". Empty if there was no failure, or if the
+  // reader has closed its end.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -38,19 +38,19 @@ class OutputQueue {
   std::string failure_;
 };
 
-// The launcher's end of the pipe for one rank's stdout or stderr. Passes whole lines on. Only one thread may use it.
+// The launcher's end of the pipe for one rank's stdout or stderr. It forwards whole lines. Only one thread may use it.
 class WorkerStream {
  public:
-  // `console`: where the lines are shown, with `prefix` in front; null: nowhere. `log`: the file that gets the output;
-  // not open: none. `log_path`: its name, for the warning that it cannot be written.
+  // Each line goes to `console` with `prefix`, unless `console` is null. The output also goes to the file `log`, if it
+  // is open. `log_path` is the name of that file, for the warning that it can't be written.
   WorkerStream(FileDescriptor pipe, OutputQueue* console, std::string prefix, FileDescriptor log, std::string log_path);
 
   int fd() const { return pipe_.get(); }
   bool is_open() const { return pipe_.is_open(); }
   const OutputQueue* console() const { return console_; }
-  // Reads what is there, at most 64 KiB. At the end of the output it closes the pipe.
+  // Reads the available output, at most 64 KiB. At the end of the output, it closes the pipe.
   void read_some();
-  // The last lines, for the report of a failure.
+  // Returns the last lines, for the report of a failure.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
   static constexpr std::size_t lines_kept = 10;  // chosen: enough for an error message, and short on a terminal

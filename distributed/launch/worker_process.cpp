@@ -20,8 +20,8 @@
 namespace tandem::distributed {
 namespace {
 
-// Blocks every signal until it is destroyed. It is needed because a child has its parent's signal handlers between fork
-// and exec.
+// Blocks every signal until it is destroyed. This is necessary because a child has its parent's signal handlers between
+// fork and exec.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -41,7 +41,7 @@ void reap(pid_t pid) {
   }
 }
 
-// A process that waits inside the kernel, for a file server for example, may not end even after SIGKILL. It is then
+// A process that waits inside the kernel, for example for a file server, may not end even after SIGKILL. It is then
 // left behind. Chosen: a process that does end needs far less than 1 s.
 void reap_soon(pid_t pid) {
   for (int i = 0; i < 100 && waitpid(pid, nullptr, WNOHANG) == 0; ++i) usleep(10'000);
@@ -57,8 +57,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 // Runs in the forked process. Only async-signal-safe calls are allowed there: another thread may have held any lock at
 // the moment of the fork.
 [[noreturn]] void guard(int socket, const char* temporary_folder) {
-  // A user who kills the launcher by its name (pkill, or pkill -f) must not kill the guardian too. So the guardian
-  // takes another name, also in the place of its first argument, to which program_invocation_name points.
+  // A user who kills the launcher by its name (pkill, or pkill -f) must not kill the guardian too. The guardian
+  // therefore changes its name, and also its first argument, to which program_invocation_name points.
   constexpr char name[] = "tandem-guard";
   prctl(PR_SET_NAME, name);
   const auto room = std::strlen(program_invocation_name);
@@ -66,8 +66,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::memcpy(program_invocation_name, name, std::min(room, sizeof name - 1));
   setsid();
   dup2(socket, 0);
-  // The guardian must not keep the launcher's files, pipes and sockets open. closefrom() also works where the kernel
-  // is older than close_range(2), or a sandbox refuses it.
+  // The guardian must not keep the launcher's files, pipes and sockets open. closefrom() also works if the kernel is
+  // older than close_range(2) or a sandbox rejects it.
   closefrom(1);
   constexpr int most = 4096;  // chosen: four times as many as a node may have ranks
   pid_t leaders[most];        // the leader's pid is also the number of its Unix process group
@@ -75,7 +75,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   for (;;) {
     pid_t leader;
     const auto n = ::read(0, &leader, sizeof leader);
-    // A number of 0 or 1 would make kill(2) end this process's own Unix process group, or every process.
+    // With a number of 0 or 1, kill(2) would end this process's own Unix process group, or every process.
     if (n == sizeof leader && leader > 1 && count < most) leaders[count++] = leader;
     if (n == 0 || (n < 0 && errno != EINTR)) break;
   }
@@ -84,7 +84,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   _exit(0);
 }
 
-// Runs in the forked process, too. If a call fails, it writes errno to `status`; a successful exec closes `status`.
+// Also runs in the forked process. If a call fails, it writes errno to `status`. A successful exec closes `status`.
 [[noreturn]] void become_worker(const WorkerCommand& command, char* const* arguments, char* const* environment,
                                 pid_t launcher, int guardian, int status, const sigset_t& signals) {
   const auto fail = [status]() {
@@ -95,7 +95,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   setsid();
   const pid_t leader = getpid();
   ::send(guardian, &leader, sizeof leader, MSG_NOSIGNAL);
-  // The kernel sends no SIGKILL if the launcher died before this call, so getppid() must check that.
+  // If the launcher has died before this call, the kernel sends no SIGKILL. getppid() detects that.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
   if (getppid() != launcher) _exit(127);
   const FileDescriptor* streams[] = {&command.input, &command.output, &command.error};
@@ -107,8 +107,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction current {};
-    // A signal that was ignored stays ignored (nohup). The launcher's handlers are removed while all signals are still
-    // blocked.
+    // An ignored signal stays ignored (nohup). The launcher's handlers are removed while all signals are still blocked.
     if (sigaction(number, nullptr, &current) == 0 && current.sa_handler != SIG_IGN) {
       sigaction(number, &standard, nullptr);
     }
@@ -133,11 +132,11 @@ void note_signal(int number) {
 Guardian::Guardian(const std::string& temporary_folder) {
   int ends[2];
   TANDEM_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0,
-               "launcher: cannot make a pair of sockets: ", errno_text());
+               "launcher: cannot create a pair of sockets: ", errno_text());
   socket_ = FileDescriptor(ends[0]);
   const FileDescriptor theirs(ends[1]);
   {
-    const SignalsBlocked blocked;  // the guardian keeps them blocked forever
+    const SignalsBlocked blocked;  // the guardian never unblocks them
     pid_ = fork();
     if (pid_ == 0) guard(theirs.get(), temporary_folder.c_str());
   }
@@ -169,7 +168,7 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::
   TANDEM_CHECK(pid > 0, "launcher: cannot start a process: ", std::strerror(errno));
   status_of_child.close();
   if (!wait_readable(status, RunningTime::now() + time)) {
-    // The process may not yet lead a Unix process group of its own, so only the process itself is killed.
+    // The process may not lead its own Unix process group yet, so kill only the process itself.
     kill(pid, SIGKILL);
     reap_soon(pid);
     detail::fail("cannot run ", command.path, ": the system has not started it within ",
@@ -226,7 +225,7 @@ SignalPipe::SignalPipe() {
     }, previous{};
     action.sa_handler = note_signal;
     sigaction(number, nullptr, &previous);
-    // A user who starts a job with nohup wants SIGHUP to be ignored.
+    // A user who starts a job with nohup expects SIGHUP to be ignored.
     if (number != SIGCHLD && previous.sa_handler == SIG_IGN) continue;
     sigaction(number, &action, nullptr);
     previous_.emplace_back(number, previous);

@@ -1,4 +1,4 @@
-// Starts processes so that none is left behind when the launcher ends.
+// Starts processes, and ensures that no process is left behind when the launcher ends.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -15,9 +15,10 @@
 
 namespace tandem::distributed {
 
-// A process that waits until the launcher ends, however it ends. The guardian then kills the Unix process groups that
-// it was told of, so that the descendants of the ranks end too, and removes the launcher's temporary folder (empty:
-// none). The guardian has a session of its own, so signals that a terminal sends to the launcher do not reach it.
+// A process that waits until the launcher ends for any reason. The guardian then kills the Unix process groups that
+// were registered with it, so the descendants of the ranks end too. It also removes the launcher's temporary folder,
+// unless the path is empty. The guardian has its own session, so it does not receive signals that a terminal sends to
+// the launcher.
 class Guardian {
  public:
   explicit Guardian(const std::string& temporary_folder);
@@ -25,8 +26,8 @@ class Guardian {
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 
-  // A process that is about to run its program sends the number of its Unix process group through this socket. So there
-  // is no moment in which the program runs unguarded.
+  // A process sends the number of its Unix process group through this socket just before it runs its program, so the
+  // program never runs unguarded.
   int socket() const { return socket_.get(); }
 
  private:
@@ -43,18 +44,18 @@ struct WorkerCommand {
   std::optional<cpu_set_t> cores;
 };
 
-// Starts a process in a session and a Unix process group of its own. The kernel kills the process when the calling
-// thread ends. Throws an Error that names the program when it does not start within `time`. Chosen: one minute is ample
-// for a slow file server, and short beside the time that users of a dead one would wait.
+// Starts a process in its own session and Unix process group. The kernel kills the process when the calling thread
+// ends. Throws an Error that names the program if it does not start within `time`. Chosen: one minute is ample for a
+// slow file server, and short compared with the wait for a dead one.
 pid_t start_worker(const WorkerCommand& command, const Guardian& guardian,
                    std::chrono::milliseconds time = std::chrono::minutes(1));
 
-// Returns the file that `name` stands for: `name` itself if it has a slash, else the file found in the folders of PATH.
-// Throws an Error if there is no such file or if it cannot be executed.
+// Returns the program file: `name` itself if it has a slash, else the file of this name in the folders of PATH. Throws
+// an Error if there is no such file or if it can't be executed.
 std::string find_program(const std::string& name);
 
-// Catches the signals that a launcher must act on, until the SignalPipe is destroyed. A process may have only one at a
-// time.
+// Catches the signals to which a launcher must react, until the SignalPipe is destroyed. A process may have only one
+// SignalPipe at a time.
 class SignalPipe {
  public:
   SignalPipe();
@@ -62,9 +63,9 @@ class SignalPipe {
   SignalPipe(const SignalPipe&) = delete;
   SignalPipe& operator=(const SignalPipe&) = delete;
 
-  int fd() const { return read_end_.get(); }  // readable when a signal has come
-  std::vector<int> take();                    // the signals that have come since the last call
-  bool has_request();                         // whether the next take() will return one that asks to stop
+  int fd() const { return read_end_.get(); }  // readable when a signal has arrived
+  std::vector<int> take();                    // returns the signals that have arrived since the last call
+  bool has_request();                         // whether the next take() will return a request to stop
   static bool asks_to_stop(int signal) {
     return signal != SIGCHLD && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGTSTP;
   }

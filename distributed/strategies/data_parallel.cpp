@@ -28,13 +28,13 @@ using autograd::Needs;
 void check_equal_models(const nn::Module& model, const nn::Module& replica) {
   const auto expected = model.state_dict(), found = replica.state_dict();
   TANDEM_CHECK(expected.size() == found.size(), "the factory of DataParallel made a model of ", found.size(),
-               " parameters and buffers, the model has ", expected.size());
+               " parameters and buffers, but the model has ", expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& [name, array] = expected[i];
     TANDEM_CHECK(
         found[i].name == name && found[i].array.shape() == array.shape() && found[i].array.dtype() == array.dtype(),
         "the factory of DataParallel made a different model: it has ", found[i].name, ' ', found[i].array.dtype(), ' ',
-        found[i].array.shape(), ", the model has ", name, ' ', array.dtype(), ' ', array.shape());
+        found[i].array.shape(), ", but the model has ", name, ' ', array.dtype(), ' ', array.shape());
   }
 }
 
@@ -44,7 +44,7 @@ void copy_mode(const nn::Module& from, nn::Module& to) {
     copy_mode(*from.children()[i].second, *to.children()[i].second);
 }
 
-// Concatenates the rows of the pieces, on the device of the first piece.
+// Concatenates the pieces along dimension 0, on the device of the first piece.
 Array put_together(const std::vector<Array>& pieces) {
   Shape shape = pieces[0].shape();
   for (std::size_t i = 1; i < pieces.size(); ++i) shape[0] += pieces[i].dim(0);
@@ -59,8 +59,8 @@ Array put_together(const std::vector<Array>& pieces) {
 
 }  // namespace
 
-// One thread for each replica. The threads live as long as the replicas, because OpenMP's teams and the cached
-// primitives of the back-end belong to threads.
+// One thread for each replica. The threads live as long as the replicas, because OpenMP's teams and the backend's
+// cached primitives belong to threads.
 class DataParallel::Threads {
  public:
   Threads(int count, bool share_cores) : errors_(count) {
@@ -72,7 +72,7 @@ class DataParallel::Threads {
           name_thread("replica");
           if (share_cores) {
             const auto cores = core_share(i, count);
-            sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread computes without being bound
+            sched_setaffinity(0, sizeof cores, &cores);  // if it fails, the thread is not bound
             omp_set_num_threads(openmp_threads);
           }
           work(i);
@@ -135,7 +135,7 @@ class DataParallel::Threads {
 
   std::mutex mutex_;
   std::condition_variable start_, done_;
-  const std::function<void(int)>* task_ = nullptr;  // guarded by mutex_; null: the threads end
+  const std::function<void(int)>* task_ = nullptr;  // guarded by mutex_; null tells the threads to end
   std::uint64_t round_ = 0;                         // guarded by mutex_; the number of tasks so far
   int active_ = 0;                                  // guarded by mutex_; the number of threads that run the task
   int missing_ = 0;                                 // guarded by mutex_; the number of threads that have not finished
@@ -152,7 +152,7 @@ DataParallel::DataParallel(nn::Module& model, const Factory& make_replica, std::
   TANDEM_CHECK(!devices_.empty(), "DataParallel needs at least 1 replica, got none");
   for (const auto& [name, array] : model.state_dict())
     TANDEM_CHECK(array.device() == devices_[0], "DataParallel: the model's ", name, " is on ", array.device(),
-                 ", the first replica is to be on ", devices_[0], ": call model.to() first");
+                 ", but the first replica must be on ", devices_[0], ": call model.to() first");
   for (std::size_t i = 1; i < devices_.size(); ++i) {
     copies_.push_back(make_replica());
     check_equal_models(model, *copies_.back());
@@ -182,7 +182,7 @@ Tensor DataParallel::operator()(const Tensor& input) {
 }
 
 Tensor DataParallel::mean_loss(const data::Batch& batch, const LossOf& loss_of) {
-  std::vector<float> weights;  // of the pieces, in samples
+  std::vector<float> weights;  // of the pieces, by their number of samples
   const std::int64_t count = batch.inputs.dim(0), piece = rows_of_a_piece(count);
   for (std::int64_t begin = 0; begin < count; begin += piece)
     weights.push_back(static_cast<float>(std::min(piece, count - begin)) / static_cast<float>(count));
@@ -205,8 +205,8 @@ std::int64_t DataParallel::rows_of_a_piece(std::int64_t count) const {
 
 Tensor DataParallel::on_pieces(const Tensor& input, const OnPiece& call) {
   TANDEM_CHECK(input.value().ndim() > 0 && input.dim(0) > 0,
-               "DataParallel cuts its input along dimension 0, got shape ", input.shape());
-  TANDEM_CHECK(!is_recording_graph(), "DataParallel works on threads of its own, which a recorded step does not see");
+               "DataParallel splits its input along dimension 0, got shape ", input.shape());
+  TANDEM_CHECK(!is_recording_graph(), "DataParallel uses its own threads, whose work a recorded step can't record");
   const std::int64_t count = input.dim(0), piece = rows_of_a_piece(count);
   const int used = static_cast<int>((count + piece - 1) / piece);
   const auto cut = [count, piece](const Array& whole, int i) {
@@ -216,7 +216,7 @@ Tensor DataParallel::on_pieces(const Tensor& input, const OnPiece& call) {
   const bool gradients = grad_enabled();
   const std::uint64_t seed = default_generator().next_u64();
 
-  // All copies are made before any forward begins, because the forward of the model (replica 0) changes its buffers.
+  // Make all copies before any forward begins, because the forward of the model (replica 0) changes its buffers.
   threads_->run(used, [&](int i) {
     if (i > 0) copy_model(*replicas_[i]);
   });
@@ -232,15 +232,15 @@ Tensor DataParallel::on_pieces(const Tensor& input, const OnPiece& call) {
 
   std::vector<Array> values;
   for (const auto& output : outputs) {
-    TANDEM_CHECK(output.value().ndim() > 0, "DataParallel puts outputs together along dimension 0, got shape ",
+    TANDEM_CHECK(output.value().ndim() > 0, "DataParallel concatenates outputs along dimension 0, got shape ",
                  output.shape());
     values.push_back(output.value());
   }
   const bool needed = std::any_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.requires_grad(); });
   if (!needed) return put_together(values);
 
-  // The closure holds the graphs of the replicas. That makes no cycle: those graphs begin at leaves, and so do not lead
-  // to the graph that holds the closure.
+  // The closure holds the graphs of the replicas. That is not a cycle: those graphs begin at leaves, so they do not
+  // reach the graph that holds the closure.
   return autograd::record(
       "data_parallel", {input, differentiable_}, put_together(values),
       [this, used, home = input.device(), inputs = std::move(inputs), outputs = std::move(outputs)](

@@ -10,7 +10,7 @@ FlatParameters::FlatParameters(const std::vector<NamedTensor>& parameters, Proce
   std::int64_t elements = 0;
   for (const auto& [name, tensor] : parameters) {
     TANDEM_CHECK(tensor.dtype() == dtype, "parameter ", name, " is ", tensor.dtype(), ", ", parameters[0].name, " is ",
-                 dtype, ": in one message all must have the same dtype");
+                 dtype, ": all parameters in one message must have the same dtype");
     elements += tensor.numel();
   }
   memory = group.allocate({elements}, dtype, parameters.at(0).tensor.device());
@@ -31,8 +31,8 @@ void check_gradients(const std::vector<NamedTensor>& parameters, int rank) {
     if (!tensor.grad().defined()) missing += (missing.empty() ? "" : ", ") + name;
   }
   TANDEM_CHECK(missing.empty(), "rank ", rank, ": no gradient for ", missing,
-               ". Call backward() first; every parameter must take part in the loss; call "
-               "set_requires_grad(false) on one that is not meant to");
+               ". Call backward() first; every parameter must contribute to the loss; call "
+               "set_requires_grad(false) on a parameter that should not");
 }
 
 void broadcast_state(const nn::Module& model, ProcessGroup& group) {

@@ -8,7 +8,7 @@ namespace tandem::distributed {
 
 std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters, int servers) {
   TANDEM_CHECK(servers >= 1 && static_cast<std::size_t>(servers) <= parameters.size(), servers, " servers for ",
-               parameters.size(), " parameters: each server keeps at least one");
+               parameters.size(), " parameters: each server must keep at least one");
   const auto bytes = [&](std::size_t i) { return parameters[i].tensor.value().bytes(); };
   std::vector<std::size_t> by_size(parameters.size());
   std::iota(by_size.begin(), by_size.end(), 0);
@@ -53,7 +53,7 @@ ParameterServer::~ParameterServer() {
 }
 
 const std::vector<NamedTensor>& ParameterServer::kept() const {
-  TANDEM_CHECK(is_server(), "ParameterServer: rank ", group_->rank(), " is no server and keeps no parameters");
+  TANDEM_CHECK(is_server(), "ParameterServer: rank ", group_->rank(), " is not a server and keeps no parameters");
   return shards_[group_->rank()].parameters;
 }
 
@@ -65,7 +65,7 @@ void ParameterServer::step(const std::function<void()>& update) {
   for (int s = 0; s < servers; ++s) {
     if (s != rank) pushes.push_back(group_->send(shards_[s].gradients.memory, s, "gradients"));
   }
-  // Every receive is started before the first wait, so that no rank that sends has to wait for another one.
+  // Start every receive before the first wait, so no sending rank waits for another rank.
   for (int r = 0; r < group_->size() && rank < servers; ++r) {
     arrivals.push_back(r == rank ? nullptr : group_->receive(pushed_[r], r, "gradients"));
   }

@@ -1,4 +1,4 @@
-// ParameterServer: some ranks keep and update the parameters. All ranks send gradients to them and fetch the results.
+// ParameterServer: some ranks keep and update the parameters. All ranks send gradients to them and receive the results.
 #pragma once
 
 #include <tandem/distributed/strategies/flat_parameters.h>
@@ -9,8 +9,9 @@
 
 namespace tandem::distributed {
 
-// Which parameters each of `servers` servers keeps, as ascending indices into `parameters`. Parameters are not cut.
-// They are given away from the largest to the smallest, each to the server with the fewest bytes so far.
+// Returns the parameters that each of `servers` servers keeps, as ascending indices into `parameters`. Parameters are
+// not split. The function assigns them from the largest to the smallest, each to the server with the fewest bytes so
+// far.
 std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedTensor>& parameters, int servers);
 
 // The synchronous parameter server:
@@ -20,29 +21,30 @@ std::vector<std::vector<std::size_t>> divide_parameters(const std::vector<NamedT
 //   if (server.is_server()) optimizer.emplace(server.kept(), optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
 //   model.zero_grad();
 //   loss(model(images), labels).backward();
-//   server.step([&] { optimizer->step(); });    // push gradients, update where the parameters live, pull parameters
+//   server.step([&] { optimizer->step(); });    // push gradients, update on the servers, pull parameters
 //
-// Ranks 0 to servers - 1 are servers, and every rank trains, the servers too. A rank that only served would do nothing
-// while the others compute, and a program would have two roles. Each server updates its share of the
-// parameters, so the state of the optimizer exists once in the whole job. A server adds up the gradients in the order
-// of the ranks. So the result does not depend on timing, and it is that of DistributedDataParallel. The model must
-// outlive the ParameterServer. For one thread. (Dean et al., "Large scale distributed deep networks", NIPS 2012; Li et
-// al., "Scaling distributed machine learning with the parameter server", OSDI 2014. In both papers workers may run
-// ahead of each other; here they may not.)
+// Ranks 0 to servers - 1 are servers. Every rank trains, including the servers. A rank that is only a server would be
+// idle while the others compute, and a program would need two roles. Each server updates its share of the parameters,
+// so the state of the optimizer exists once in the whole job. A server adds the gradients in the order of the ranks.
+// The result therefore does not depend on timing, and is the same as with DistributedDataParallel. The model must
+// outlive the ParameterServer. Only one thread may use it. (Dean et al., "Large scale distributed deep networks", NIPS
+// 2012; Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014. In both papers workers
+// may run ahead of each other; here they may not.)
 class ParameterServer {
  public:
-  // Collective. `servers` is at least 1, and at most the number of ranks and the number of parameters.
+  // Collective. `servers` must be at least 1, and at most the number of ranks and the number of parameters.
   ParameterServer(nn::Module& model, std::shared_ptr<ProcessGroup> group, int servers);
   ~ParameterServer();
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 
   bool is_server() const { return group_->rank() < static_cast<int>(shards_.size()); }
-  // On a server: the parameters that it keeps, under their names in the model. Error on other ranks.
+  // Returns the parameters that this server keeps, under their names in the model. Throws an Error on a rank that is
+  // not a server.
   const std::vector<NamedTensor>& kept() const;
 
-  // Calls `update` on the servers, where the gradients of the kept parameters are the means over all ranks, and brings
-  // what it makes of these parameters to all ranks. Collective. Error when a parameter has no gradient.
+  // Calls `update` on the servers, where the gradients of the kept parameters are then the means over all ranks. Sends
+  // the updated parameters to all ranks. Collective. Throws an Error if a parameter has no gradient.
   void step(const std::function<void()>& update);
 
  private:
@@ -55,8 +57,8 @@ class ParameterServer {
     FlatParameters values;     // the message with the updated parameters
   };
 
-  // On a server: waits for the gradients of all ranks, updates the parameters and sends them to all ranks. arrivals[r]
-  // is the message from rank r; null for this rank.
+  // Runs on a server. Waits for the gradients of all ranks, updates the parameters and sends them to all ranks.
+  // arrivals[r] is the message from rank r, or null for this rank.
   void serve(Shard& shard, const std::vector<std::shared_ptr<Work>>& arrivals, const std::function<void()>& update);
 
   std::shared_ptr<ProcessGroup> group_;

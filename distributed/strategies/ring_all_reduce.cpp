@@ -15,8 +15,8 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
   Array flat = array.contiguous().reshape({array.numel()});
   if (op == ReduceOp::mean) ops::scale_(flat, 1.0 / size);
 
-  // The array is cut into `size` chunks of nearly equal length. With fewer elements than ranks, some chunks are empty.
-  // Chunks are numbered round the ring: -1 is the last chunk, and `size` is chunk 0.
+  // Returns one of `size` chunks of nearly equal length. With fewer elements than ranks, some chunks are empty. Chunks
+  // are numbered around the ring: -1 is the last chunk, and `size` is chunk 0.
   const auto chunk = [&](int index) {
     const std::int64_t i = (index + 2 * size) % size, n = flat.numel();
     return flat.slice(0, n * i / size, n * (i + 1) / size);
@@ -27,7 +27,7 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
     if (sent) sent->wait();
   };
 
-  // Reduce-scatter: chunk i starts at rank i and goes round the ring once. Every rank that it reaches adds its own
+  // Reduce-scatter: chunk i starts at rank i and travels around the ring once. Every rank that it reaches adds its own
   // numbers. At the end, rank r holds the complete sum of chunk r + 1.
   for (int step = 0; step < size - 1; ++step) {
     Array mine = chunk(rank - step - 1);
@@ -35,7 +35,7 @@ void ring_all_reduce(ProcessGroup& group, const Array& array, ReduceOp op) {
     exchange(chunk(rank - step), theirs);
     ops::add_(mine, theirs);
   }
-  // All-gather: the complete chunks go round once more, and every rank keeps a copy of each.
+  // All-gather: the complete chunks travel around the ring once more, and every rank keeps a copy of each.
   for (int step = 0; step < size - 1; ++step) exchange(chunk(rank - step + 1), chunk(rank - step));
 
   if (!array.is_contiguous()) Array(array).copy_from(flat.reshape(array.shape()));

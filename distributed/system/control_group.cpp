@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Finds the number that follows `name` in a file of lines such as "oom_kill 3".
+// Returns the number after `name` in a file of lines such as "oom_kill 3".
 std::optional<std::int64_t> named_number(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   std::string word;
@@ -68,8 +68,8 @@ template <class Read>
 auto ControlGroups::least(const std::string& controller, Read&& read) const {
   const auto top = controller.empty() ? fs::path(root_) : fs::path(root_) / controller;
   decltype(read(top)) result = read(top);
-  // In a container this path is often the path on the host, and its folders may not exist here. `read` finds nothing in
-  // a folder that does not exist.
+  // In a container, this path is often the path on the host, and its folders may not exist here. `read` returns nothing
+  // for a folder that does not exist.
   auto folder = top;
   for (const auto& part : fs::path(path_of(controller)).relative_path()) {
     folder /= part;
@@ -100,7 +100,7 @@ std::optional<std::int64_t> ControlGroups::memory_limit() const {
 }
 
 std::optional<std::int64_t> ControlGroups::memory_kills() const {
-  // Only the process's own group is read: in version 2 its count includes the groups below it.
+  // Read only the process's own group, because in version 2 its count includes the groups below it.
   const auto read = [&](const std::string& controller, const char* file) {
     const auto top = controller.empty() ? fs::path(root_) : fs::path(root_) / controller;
     const auto own = top / fs::path(path_of(controller)).relative_path() / file;
@@ -117,7 +117,7 @@ namespace tandem {
 void add_control_groups() {
   using distributed::ControlGroups;
   const auto identity = [] {
-    char space[64] = "";  // in containers all paths may be equal
+    char space[64] = "";  // all paths may be equal in containers
     [[maybe_unused]] const auto length = readlink("/proc/self/ns/cgroup", space, sizeof space - 1);
     std::string text = std::string(" ") + space;
     std::ifstream groups("/proc/self/cgroup");

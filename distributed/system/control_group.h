@@ -1,4 +1,4 @@
-// The limits that a container or a batch system sets to this process: Linux control groups, version 1 or 2.
+// The limits that a container or a batch system sets for this process: Linux control groups, version 1 or 2.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,30 @@
 
 namespace tandem::distributed {
 
-// The control groups of this process and their ancestors. Each group may hold a limit, and the tightest limit counts.
-// A file that is missing or holds something else counts as no limit. A ControlGroups does not change after it was made,
-// so any thread may use it. Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of Linux.
+// The control groups of this process and their ancestors. Each group may have a limit, and the tightest limit counts.
+// If a file is missing or does not contain a number, there is no limit. A ControlGroups does not change after
+// construction, so any thread may use it. Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of Linux.
 class ControlGroups {
  public:
-  // `membership`: the text of /proc/self/cgroup. `root`: the folder in which the control groups' file systems are
+  // `membership` is the text of /proc/self/cgroup. `root` is the folder in which the control groups' file systems are
   // mounted.
   ControlGroups(std::string membership, std::string root);
   static ControlGroups of_this_process();
 
-  // How many processors this process may keep busy. May be a fraction, such as 1.5.
+  // Returns how many processors this process may keep busy. The number may be a fraction, such as 1.5.
   std::optional<double> cpu_limit() const;
-  // In bytes.
+  // Returns the limit in bytes.
   std::optional<std::int64_t> memory_limit() const;
-  // How many processes of this process's control group the kernel has killed for lack of memory.
+  // Returns how many processes of this process's control group the kernel has killed for lack of memory.
   std::optional<std::int64_t> memory_kills() const;
 
  private:
-  // The least number that read(folder) finds in the folders of this process's group and its ancestors. `controller`:
-  // the name of a version 1 controller; empty: version 2.
+  // Returns the smallest result of read(folder) for the folders of this process's group and its ancestors. `controller`
+  // is the name of a version 1 controller, or empty for version 2.
   template <class Read>
   auto least(const std::string& controller, Read&& read) const;
-  // The path of this process's group for `controller`, with a slash in front; "/" if `membership` does not name it.
+  // Returns the path of this process's group for `controller`, with a leading slash, or "/" if `membership` does not
+  // contain it.
   std::string path_of(const std::string& controller) const;
 
   std::string membership_;

@@ -27,7 +27,7 @@ int available_cores() {
 cpu_set_t core_share(int local_rank, int processes) {
   cpu_set_t allowed;
   TANDEM_CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0,
-               "cannot find this process's cores: ", std::strerror(errno));
+               "cannot determine this process's cores: ", std::strerror(errno));
   std::vector<int> cores;
   for (int i = 0; i < CPU_SETSIZE; ++i) {
     if (CPU_ISSET(i, &allowed)) cores.push_back(i);

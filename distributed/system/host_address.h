@@ -1,4 +1,4 @@
-// How a rank finds the address at which ranks on other hosts reach it.
+// Finds the address at which ranks on other hosts can reach this rank.
 #pragma once
 
 #include <tandem/distributed/system/annexes.h>
@@ -8,10 +8,10 @@
 
 namespace tandem::distributed {
 
-// `interface`: the network interface that the user chose; empty: none. `on_the_way`: the address from which this host
-// reaches the store; may be empty.
+// `interface` is the network interface that the user chose, or empty. `on_the_way` is the address from which this host
+// reaches the store. It may be empty.
 using ChooseAddress = std::function<std::string(const std::string& interface, const std::string& on_the_way)>;
-// The first is used. Without an entry, jobs of one host are all that there are.
+// The Gloo transport uses the first entry. Without an entry, only jobs on one host are possible.
 AnnexList<ChooseAddress>& addresses_for_other_hosts();
 
 }  // namespace tandem::distributed

@@ -22,7 +22,7 @@ namespace {
 struct Address {
   std::string interface;
   std::string text;
-  std::vector<unsigned char> bytes;  // 4 of IPv4 or 16 of IPv6, in network byte order
+  std::vector<unsigned char> bytes;  // 4 for IPv4 or 16 for IPv6, in network byte order
 };
 
 std::vector<unsigned char> bytes_of(const sockaddr* address) {
@@ -39,7 +39,7 @@ std::string text_of(const std::vector<unsigned char>& bytes) {
   return text;
 }
 
-// IPv4 addresses come before IPv6 addresses, because every rank of a job is likely to have an IPv4 address.
+// Returns IPv4 addresses before IPv6 addresses, because every rank of a job is likely to have an IPv4 address.
 std::vector<Address> addresses_of_this_host() {
   ifaddrs* list = nullptr;
   TANDEM_CHECK(getifaddrs(&list) == 0, "can't list the network interfaces: ", std::strerror(errno));
@@ -55,8 +55,8 @@ std::vector<Address> addresses_of_this_host() {
   return result;
 }
 
-// Whether other hosts cannot use this address: the loopback address, or an IPv6 address that is valid on one link only
-// (fe80::/10).
+// Returns whether other hosts cannot use this address, because it is a loopback address, or an IPv6 address that is
+// valid on one link only (fe80::/10).
 bool is_of_one_host(const std::vector<unsigned char>& address) {
   if (address.size() == 4) return address[0] == 127;
   const bool is_loopback = text_of(address) == "::1", is_of_link = address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
@@ -110,7 +110,7 @@ std::string reachable_address(const std::string& on_the_way) {
     return std::any_of(addresses.begin(), addresses.end(), [&](const Address& a) { return a.text == text; });
   };
   if (is_ours(on_the_way)) return on_the_way;
-  // Chosen: the resolver may give up the first of its name servers (after 5 s, resolv.conf(5)) and ask the second.
+  // Chosen: the resolver has time to give up on its first name server (after 5 s, resolv.conf(5)) and ask the second.
   std::string reason;
   const auto found = resolve(host_name(), 0, RunningTime::now() + std::chrono::seconds(10), reason);
   for (const addrinfo* i = found.get(); i != nullptr; i = i->ai_next) {

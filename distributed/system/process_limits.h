@@ -10,15 +10,15 @@
 
 namespace tandem::distributed {
 
-// Each number may be absent. Any thread may call.
+// Each number may be absent. Any thread may call the functions.
 struct ProcessLimits {
-  std::function<std::optional<double>()> cpu;           // how many processors may be kept busy; may be 1.5
+  std::function<std::optional<double>()> cpu;           // how many processors the process may keep busy, such as 1.5
   std::function<std::optional<std::int64_t>()> memory;  // bytes
-  // How many processes the kernel has killed for lack of memory, of those that share this process's limit.
+  // The number of processes under this process's limit that the kernel has killed for lack of memory.
   std::function<std::optional<std::int64_t>()> memory_kills;
   std::function<std::string()> identity;  // equal for processes that share the limits
 };
-// All of them hold.
+// All entries apply.
 AnnexList<ProcessLimits>& process_limits();
 
 }  // namespace tandem::distributed

@@ -1,11 +1,12 @@
-// Names and secrets that no other process has.
+// Makes random names and secrets, which no other process has.
 #pragma once
 
 #include <string>
 
 namespace tandem::distributed {
 
-// Eight random hexadecimal digits for each of `words`: 32 bits from the operating system. Any thread may call it.
+// Returns eight random hexadecimal digits for each of `words` words, 32 bits each, from the operating system. Any
+// thread may call it.
 std::string random_text(int words);
 
 }  // namespace tandem::distributed

@@ -25,21 +25,21 @@ Addresses ask(const std::string& name, int port, int flags, std::string& reason)
   return nullptr;
 }
 
-// A question to the resolver, and its answer when it has come.
+// A question to the resolver, and its answer when it has arrived.
 struct Question {
   bool is_answered = false;
   Addresses addresses;
   std::string reason;
 };
 
-// The questions whose answers were not taken yet.
+// The questions whose answers no caller has fetched yet.
 struct Questions {
   std::mutex mutex;
   std::condition_variable answered;
   std::map<std::pair<std::string, int>, std::shared_ptr<Question>> open;  // guarded by mutex, as each Question is
 };
 
-// Threads that wait for the resolver may outlive static objects, so this one is never destroyed.
+// Threads that wait for the resolver may outlive static objects, so this object is never destroyed.
 Questions& questions() {
   static auto& questions = *new Questions;
   return questions;
@@ -48,8 +48,8 @@ Questions& questions() {
 }  // namespace
 
 Addresses resolve(const std::string& host, int port, Deadline deadline, std::string& reason) {
-  // "localhost" is never ::1 here: some machines lack that address, and a listener has one address only, on which all
-  // processes must agree.
+  // "localhost" never resolves to ::1 here. Some machines lack that address, and all processes must agree on the single
+  // address of a listener.
   const std::string name = is_localhost(host) ? "127.0.0.1" : host;
   if (auto addresses = ask(name, port, AI_NUMERICHOST, reason)) return addresses;
 
@@ -59,7 +59,7 @@ Addresses resolve(const std::string& host, int port, Deadline deadline, std::str
   auto question = all.open[key];
   if (!question) {
     question = std::make_shared<Question>();
-    // The resolver cannot be stopped, so a thread of its own waits for it.
+    // The resolver can't be stopped, so a separate thread waits for it.
     start_thread("the thread that asks the resolver", [question, name, port] {
       std::string why;
       auto addresses = ask(name, port, 0, why);

@@ -1,4 +1,4 @@
-// signal_name: what people call a signal.
+// signal_name: returns the usual name of a signal.
 #pragma once
 
 #include <string>

@@ -29,11 +29,11 @@ void set_flag(const FileDescriptor& socket, int level, int name, int value) {
   setsockopt(socket.get(), level, name, &value, sizeof value);
 }
 
-// Returns a listening socket. On failure the socket is closed and errno holds the reason.
+// Returns a listening socket. On failure, the socket is closed and errno holds the reason.
 FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
   auto socket = open_socket(address->sa_family);
   if (!socket.is_open()) return socket;
-  // Without this option, a port stays taken for as long as its last connections are in TIME_WAIT.
+  // Without this option, a port stays in use while its last connections are in TIME_WAIT.
   set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address->sa_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(socket.get(), address, size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
@@ -44,24 +44,24 @@ FileDescriptor try_listen(const sockaddr* address, socklen_t size) {
   return socket;
 }
 
-// What it means for a user that a try to connect failed with this errno.
+// Returns a text that explains to the user why connecting failed with this errno.
 const char* meaning_of(int failure) {
   switch (failure) {
-    case ECONNREFUSED: return ": that host answers, but nothing listens at that port";
-    case ETIMEDOUT: return ": nothing answers there, as when the address is wrong or a firewall keeps this host out";
+    case ECONNREFUSED: return ": the host answers, but no program listens at that port";
+    case ETIMEDOUT: return ": nothing answers there; the address may be wrong, or a firewall may block this host";
     case EHOSTUNREACH:
-    case ENETUNREACH: return ": no way leads from this host to that address";
+    case ENETUNREACH: return ": there is no route from this host to that address";
     default: return "";
   }
 }
 
-// Returns a connected socket. On failure the socket is closed and `reason` is set.
+// Returns a connected socket. On failure, the socket is closed and `reason` is set.
 FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::string& reason) {
   auto socket = open_socket(address.ai_family);
   if (!socket.is_open()) {
     reason = errno_text();
-    // Another try cannot help when this process has too many open files.
-    TANDEM_CHECK(errno != EMFILE, "cannot make a socket: ", reason);
+    // A retry can't help if this process has too many open files.
+    TANDEM_CHECK(errno != EMFILE, "cannot create a socket: ", reason);
     return socket;
   }
   int failure = 0;
@@ -74,8 +74,8 @@ FileDescriptor try_connect(const addrinfo& address, Deadline deadline, std::stri
       else getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
     }
   }
-  // The kernel may pick the very port that is to be connected to as the local port. Then the socket is connected to
-  // itself, although no process listens.
+  // The kernel may choose the destination port as the local port. The socket is then connected to itself, although no
+  // process listens.
   sockaddr_storage mine{}, theirs{};
   socklen_t mine_size = sizeof mine, their_size = sizeof theirs;
   if (failure == 0 && getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mine_size) == 0 &&
@@ -127,7 +127,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
     any6.sin6_port = htons(static_cast<std::uint16_t>(port));
     any6.sin6_addr = in6addr_any;
     auto socket = try_listen(reinterpret_cast<sockaddr*>(&any6), sizeof any6);
-    if (!socket.is_open() && errno != EADDRINUSE) {  // this machine has no IPv6
+    if (!socket.is_open() && errno != EADDRINUSE) {  // this machine does not support IPv6
       sockaddr_in any4{};
       any4.sin_family = AF_INET;
       any4.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -138,7 +138,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
     return socket;
   }
   std::string reason;
-  // Chosen: the resolver asks three name servers in vain within 30 s (resolv.conf(5)).
+  // Chosen: within 30 s, the resolver can ask three name servers in vain (resolv.conf(5)).
   const auto addresses = resolve(host, port, RunningTime::now() + std::chrono::seconds(30), reason);
   for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
     auto socket = try_listen(a->ai_addr, a->ai_addrlen);
@@ -154,7 +154,7 @@ int local_port(const FileDescriptor& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   TANDEM_CHECK(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0,
-               "cannot find the port of a socket: ", std::strerror(errno));
+               "cannot determine the port of a socket: ", std::strerror(errno));
   return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
@@ -166,23 +166,23 @@ std::string local_address(const FileDescriptor& socket) {
   TANDEM_CHECK(
       getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
           getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0,
-      "cannot find the address of a socket: ", std::strerror(errno));
+      "cannot determine the address of a socket: ", std::strerror(errno));
   return text;
 }
 
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) {
   const auto start = RunningTime::now();
-  // Ranks that start together should not all try again at the same moment. So each pause is drawn at random, between
-  // half of its length and all of it. Chosen: the first pause, 10 ms, is short beside the start of a process; the
-  // longest, 1 s, costs a server that comes late little.
+  // Ranks that start together should not all retry at the same moment. Each pause is therefore random, between half of
+  // its length and its full length. Chosen: the first pause, 10 ms, is short compared with the start of a process. The
+  // longest pause, 1 s, causes little delay if the server starts late.
   std::minstd_rand random(static_cast<unsigned>(getpid()));
   auto pause = milliseconds(10);
   std::string reason = "no address";
   for (;;) {
     const auto addresses = resolve(host, port, deadline, reason);
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
-      // An address that never answers must not use up the time of the addresses after it. Chosen: within 10 s, TCP
-      // repeats a lost request to connect at least three times (after 1, 3 and 7 s; RFC 6298).
+      // An address that never answers must not use up the time for the other addresses. Chosen: within 10 s, TCP
+      // repeats a lost connection request at least three times (after 1, 3 and 7 s; RFC 6298).
       auto socket = try_connect(*a, std::min(deadline, RunningTime::now() + std::chrono::seconds(10)), reason);
       if (socket.is_open()) return socket;
     }
@@ -203,7 +203,7 @@ bool poll_until(pollfd* files, std::size_t count, Deadline deadline) {
     const int ready = ::poll(files, count, static_cast<int>(std::chrono::ceil<milliseconds>(slice).count()));
     if (ready > 0) return true;
     if (RunningTime::now() >= deadline) return false;
-    if (ready < 0 && errno != EINTR) std::this_thread::sleep_for(slice);  // no memory is left
+    if (ready < 0 && errno != EINTR) std::this_thread::sleep_for(slice);  // out of memory
   }
 }
 

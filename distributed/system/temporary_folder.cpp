@@ -34,14 +34,14 @@ fs::path temporary_root() {
   const auto root = fs::temp_directory_path(error);
   const char* given = std::getenv("TMPDIR");
   TANDEM_CHECK(!error, "there is no folder for temporary files: TMPDIR is ", given ? given : "not set",
-               ", expected a folder that exists: unset it, and /tmp is taken");
+               ", expected an existing folder: unset it to use /tmp");
   return root;
 }
 
 FileDescriptor use_folder(const fs::path& folder) { return lock(folder, LOCK_SH); }
 
 void remove_old_folders(const fs::path& root, const std::string& prefix) {
-  // Chosen: a week is long enough to look at what a failed or killed job has left.
+  // Chosen: a week is long enough to look at the files of a failed or killed job.
   constexpr auto patience = std::chrono::days(7);
   std::error_code error;
   fs::directory_iterator entries(root, error);
@@ -64,7 +64,7 @@ fs::path shared_folder(const std::string& prefix, const std::string& name) {
     return folder;
   }
   TANDEM_CHECK(errno == EEXIST, "cannot make the folder ", folder.string(), ": ", explain_file_error(errno));
-  TANDEM_CHECK(is_ours(folder), folder.string(), " is no folder of this user's");
+  TANDEM_CHECK(is_ours(folder), folder.string(), " is not a folder of this user");
   return folder;
 }
 

@@ -1,4 +1,4 @@
-// Terminals: where lines of several processes meet a line that is written again and again.
+// Terminals, where lines of several processes mix with a line that is repeatedly overwritten.
 #pragma once
 
 #include <unistd.h>
@@ -7,8 +7,8 @@
 
 namespace tandem::distributed {
 
-// What to write before a line, so that it takes the place of an unfinished one, such as a progress line with the
-// terminal's "^C" behind it. Empty where `fd` is no terminal.
+// Returns a prefix for a line, with which it replaces an unfinished line on the terminal, such as a progress line
+// followed by "^C". Empty if `fd` is not a terminal.
 inline std::string start_of_line(int fd) { return isatty(fd) != 0 ? "\r\x1b[K" : ""; }
 
 }  // namespace tandem::distributed

@@ -11,7 +11,7 @@
 namespace tandem::distributed {
 namespace {
 
-// How many letters must be added, removed or changed to make one text the other (Levenshtein's distance).
+// Returns how many letters must be added, removed or changed to turn one text into the other (Levenshtein distance).
 std::size_t distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -26,8 +26,8 @@ std::size_t distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
-// The names among `known` that begin with `name`, as "--a, --b": what argparse of Python would have taken for them.
-// Empty when there are none, or more than a person wants to read.
+// Returns the names in `known` that begin with `name`, as "--a, --b". Python's argparse would accept such an
+// abbreviation. Empty if there are no such names, or too many to read.
 std::string longer(const std::string& name, const std::vector<std::string>& known) {
   constexpr int most = 4;  // chosen
   std::string names;
@@ -39,7 +39,8 @@ std::string longer(const std::string& name, const std::vector<std::string>& know
   return count > most ? "" : names;
 }
 
-// The name among `known` that is most like `name`; empty when none is. Chosen: two letters may differ.
+// Returns the name in `known` that is most similar to `name`, or an empty string if no name is similar. Chosen: two
+// letters may differ.
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {
   std::string best;
   std::size_t least = 3;

@@ -1,4 +1,4 @@
-// What to say about an option that a program does not have.
+// The error message for an option that a program does not have.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ class App;
 
 namespace tandem::distributed {
 
-// "--epoch: unknown; did you mean --epochs? --help lists all options". About the first one that `app` could not parse.
+// Returns "--epoch: unknown; did you mean --epochs? --help lists all options", for the first option that `app` could
+// not parse.
 std::string unknown_option(const CLI::App& app);
 
 }  // namespace tandem::distributed

@@ -9,7 +9,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Reads the processor's model and vector extensions from lines such as "model name : AMD EPYC".
+// Returns the processor's model and vector extensions, from lines such as "model name : AMD EPYC".
 std::string processor() {
   std::ifstream list("/proc/cpuinfo");
   std::string model = "unknown", flags;
@@ -28,7 +28,8 @@ std::string processor() {
   return extensions.empty() ? model : model + " (" + extensions + ")";
 }
 
-// The compiler defines these macros. They hold for the kernels too: this file is compiled for the same processor.
+// The compiler defines these macros. They apply to the kernels too, because this file is compiled for the same
+// processor.
 constexpr const char* built_for =
 #if defined(__AVX512BF16__)
     "avx512_bf16";

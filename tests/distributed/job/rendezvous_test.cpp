@@ -239,7 +239,7 @@ TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
   auto rank = environment_at(free_port(), 1, 2);
   expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),
                {"cannot connect to 127.0.0.1:" + std::to_string(rank.master_port), "tried for 0.",
-                "Connection refused: that host answers, but nothing listens", "rank 0 serves the store",
+                "Connection refused: the host answers, but no program listens", "rank 0 serves the store",
                 "whether rank 0 has started", "MASTER_ADDR, MASTER_PORT, --init-method", "firewall"});
   rank.uses_agent_store = true;
   expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),

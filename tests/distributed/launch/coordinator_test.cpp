@@ -311,7 +311,7 @@ TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   all(State::ended);
   ASSERT_EQ(decide().action, Action::gather);
   EXPECT_EQ(decide().refused, std::vector{1});
-  expect_parts(decide().reason, {"host1", "exit code 2", "the others go on without it"});
+  expect_parts(decide().reason, {"host1", "exit code 2", "the other nodes continue without it"});
   // It would never be taken in again, whether its launcher leaves or not.
   all(State::waiting);
   nodes_[1].state = State::left;
@@ -371,7 +371,7 @@ TEST_F(CoordinatorTest, AStatusThatIsGoneIsAnError) {
   add();
   all(State::running);
   nodes_.pop_back();
-  expect_parts(testing::error_of([&] { decide(); }), {"the status of node 1", "gone from the store"});
+  expect_parts(testing::error_of([&] { decide(); }), {"the status of node 1", "not in the store"});
 }
 
 TEST(JobAssignment, GoesThroughTheStoreUnchanged) {

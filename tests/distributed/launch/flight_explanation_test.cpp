@@ -116,10 +116,10 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   expect({"rank-2 has version 7 of the format"});
   record(2, 4, 5);
   damage(2, static_cast<std::streamoff>(sizeof(FlightHeader) + offsetof(FlightEntry, kind)), "\xff");
-  expect({"rank-2 is damaged: entry 0 makes no sense"});
+  expect({"rank-2 is damaged: entry 0 is invalid"});
   record(2, 4, 5);
   fs::resize_file(folder_ / "rank-2", sizeof(FlightHeader) + 100);
-  expect({"rank-2 is cut off after 0 of 10 entries"});
+  expect({"rank-2 is truncated after 0 of 10 entries"});
   fs::resize_file(folder_ / "rank-2", 10);
   expect({"rank-2 is too short"});
   record(2, 4, 5);

@@ -47,7 +47,7 @@ TEST(LogFolder, NamesATmpdirThatIsNoFolder) {
   const std::string before = std::getenv("TMPDIR") ? std::getenv("TMPDIR") : "";
   setenv("TMPDIR", "/scratch/job.4711", 1);
   testing::expect_parts(testing::error_of([] { const LogFolder logs("", "run", false); }),
-                        {"TMPDIR is /scratch/job.4711", "a folder that exists"});
+                        {"TMPDIR is /scratch/job.4711", "an existing folder"});
   before.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before.c_str(), 1);
 }
 

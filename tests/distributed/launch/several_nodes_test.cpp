@@ -159,9 +159,9 @@ TEST_F(SeveralNodes, ANodeWithoutTheServingOneEnds) {
 TEST_F(SeveralNodes, WithoutTheServingOneSaysWhatToLookAt) {
   const auto node = start_static(1, "true", {"--rdzv-conf", "join_timeout=1"});
   EXPECT_EQ(node->finish(20s), 1);
-  expect_parts(node->err(),
-               {"waited 1 s for the node that serves 127.0.0.1:" + port_ + " in vain", "whether tandemrun runs there",
-                "--master-addr and --master-port, or --rdzv-endpoint", "firewall", "Connection refused"});
+  expect_parts(node->err(), {"waited 1 s for the node that serves 127.0.0.1:" + port_ + " in vain",
+                             "whether tandemrun is running there",
+                             "--master-addr and --master-port, or --rdzv-endpoint", "firewall", "Connection refused"});
 }
 
 TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
@@ -224,8 +224,8 @@ TEST_F(SeveralNodes, AWrongCommandLineOfALateNodeEndsThatNodeAlone) {
   EXPECT_EQ(second->finish(20s), 2) << second->err();
   EXPECT_EQ(first->finish(20s), 0) << first->err();
   EXPECT_EQ(first->out(), "done\n");
-  expect_parts(first->err(), {"joined with a wrong command line", "the others go on without it"});
-  expect_parts(second->err(), {"the job goes on without this node"});
+  expect_parts(first->err(), {"joined with a wrong command line", "the other nodes continue without it"});
+  expect_parts(second->err(), {"the job continues without this node"});
 }
 
 TEST_F(SeveralNodes, GivesUpWhenTooFewCome) {

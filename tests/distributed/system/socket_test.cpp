@@ -63,8 +63,9 @@ TEST(Socket, SaysWhyNobodyAnswers) {
   EXPECT_NE(said.find("Connection timed out: nothing answers there"), std::string::npos) << said;
   waiting.clear();
   listener.close();
-  EXPECT_NE(error_at("127.0.0.1", port).find("Connection refused: that host answers, but nothing listens at that port"),
-            std::string::npos);
+  EXPECT_NE(
+      error_at("127.0.0.1", port).find("Connection refused: the host answers, but no program listens at that port"),
+      std::string::npos);
 }
 
 // The resolver needs two seconds.
