@@ -219,7 +219,7 @@ TEST(Trainer, EachBatchNeedsOneStep) {
     of_another_model.use(optimizer);
     expect_parts(
         error_of([&] { of_another_model.fit(loader, [&](const data::Batch& b) { return loss_of(other_model, b); }); }),
-        {"gives no parameter of the optimizers a gradient", "the model that the Trainer was given"});
+        {"no parameter of the optimizers has a gradient", "the Trainer's model"});
   });
 }
 
