@@ -54,14 +54,14 @@ void FiniteCheck::end_step(const Array& losses) {
 void FiniteCheck::look() {
   if (!norms_.defined()) return;
   const auto is_at_fault = [](const Start& step) { return step.sum.defined() && !std::isfinite(step.sum.item()); };
-  // Once a sum is not finite, all later ones are not.
+  // Once a sum is not finite, all later sums are not finite either.
   if (!steps_.empty() && is_at_fault(steps_.back()))
     fail("the loss or a gradient is not finite", *std::find_if(steps_.begin(), steps_.end(), is_at_fault));
   steps_.clear();
 }
 
 void FiniteCheck::fail(const std::string& what) {
-  if (steps_.empty()) throw NotFinite(what);  // a trial of a learning rate (lr_trial.h), which has no steps
+  if (steps_.empty()) throw NotFinite(what);  // a learning-rate trial (lr_trial.h) has no steps
   fail(what, steps_.back());
 }
 
@@ -70,14 +70,14 @@ void FiniteCheck::fail(const std::string& what, const Start& step) {
   const auto message = fmt::format(
       "step {}: {}, so the training ends before it changes the weights. {}", step.progress.position().step + 1, what,
       operation.value_or("computed once more, this rank's batch alone gives finite numbers"));
-  // All ranks see the gradients of all. The launcher is to blame one whose own are not finite.
+  // All ranks see the averaged gradients. The launcher should blame a rank whose own gradients are not finite.
   if (!operation && group_.size() > 1) throw PeerError(message + ": see the other ranks");
   throw NotFinite(message);
 }
 
 std::optional<std::string> FiniteCheck::find_operation(const Start& step) {
   if (!loss_of_) return "DetectAnomaly (autograd/anomaly.h) around the forward and backward pass finds the operation";
-  // A batch norm of all ranks would wait for the others.
+  // A batch norm over all ranks would wait for the other ranks.
   if (options_.sync_bn && group_.size() > 1)
     return "With --sync-bn on several ranks the operation is not looked for: without it, or on one process, it is "
            "named";

@@ -1,4 +1,4 @@
-// FiniteCheck: whether the losses and gradients of a training are finite, and which operation is at fault when they are
+// FiniteCheck: checks whether the losses and gradients of a training are finite, and finds the operation at fault if
 // not.
 #pragma once
 
@@ -19,24 +19,24 @@
 
 namespace tandem::distributed {
 
-// A loss or gradient is NaN or infinite.
+// Thrown if a loss or gradient is NaN or infinite.
 class NotFinite : public Error {
  public:
   using Error::Error;
 };
 
-// On the CPU the host looks at each number at once. A GPU runs behind the host, which must not wait for it after each
-// step. So the GPU adds the numbers up, and the host looks later. From the first step on whose gradients are not
-// finite, the optimizers of the training leave out all steps. (A loss that is not finite, with gradients that are,
-// leaves out none.) With f16 nothing is checked here, because the GradScaler leaves out steps whose gradients are not
-// finite.
+// On the CPU, the host checks each number at once. A GPU runs behind the host, which must not wait for it after each
+// step. The GPU therefore sums the numbers, and the host checks the sum later. From the first step whose gradients are
+// not finite, the optimizers skip all steps. (If only the loss is not finite, they skip none.) With f16, nothing is
+// checked here, because the GradScaler skips steps whose gradients are not finite.
 //
-// To name the operation, the step that failed is computed once more: the weights are still those that it had, the
-// loader gives its batches again, as after a resumption, and the generator of random numbers gets the state that it
-// had. For each step since the last look that state is kept, and where the step was: 5 KiB, of at most `most_steps`
-// steps. Where this rank's own numbers turn out finite, the Error is a PeerError, so that the launcher names another.
+// To name the operation, the check recomputes the failed step. The weights have not changed since that step, the loader
+// returns its batches again, as after a resume, and the random number generator is restored. For this purpose, the
+// check stores the generator's state and the position of each step since the last check: 5 KiB each, for at most
+// `most_steps` steps. If this rank's own numbers are finite, the Error is a PeerError, so the launcher names another
+// rank.
 //
-// What the constructor and the functions get must outlive the object. For one thread.
+// The arguments of the constructor and the functions must outlive the object. Only one thread may use it.
 class FiniteCheck {
  public:
   using LossOf = std::function<Tensor(nn::Module&, const data::Batch&)>;
@@ -45,47 +45,49 @@ class FiniteCheck {
               const optim::GradScaler& scaler)
       : options_(options), group_(group), ddp_(ddp), scaler_(scaler) {}
 
-  // From here on, on a GPU, the optimizer leaves out its steps once a gradient was not finite.
+  // On a GPU, makes the optimizer skip its steps once a gradient is not finite.
   void guard(optim::Optimizer& optimizer);
-  // How the loss of a batch is computed once more. Without it no operation is named.
+  // Sets the function that recomputes the loss of a batch. Without it, the error names no operation.
   void set_loss(LossOf loss_of) { loss_of_ = std::move(loss_of); }
-  // Says which batches have no loss. Their loss is a mean over nothing, and may be NaN.
+  // Sets the function that says which batches have no loss. Their loss is a mean over nothing, and may be NaN.
   void leave_out(std::function<bool(const data::Batch&)> is_empty) { is_empty_ = std::move(is_empty); }
   bool is_empty(const data::Batch& batch) const { return is_empty_ && is_empty_(batch); }
 
-  // The next loop over the loader is an epoch. `generator`: what Loader::skip() was given.
+  // Called before a loop over the loader that is an epoch. `generator` is the argument of Loader::skip().
   void begin_epoch(data::Loader& loader, const std::string& generator);
-  // A step begins with the batch that `progress` is at. `generator`: default_generator() before the loader made that
-  // batch; null for the first batch of the loop over the loader.
+  // Called when a step begins with the batch at `progress`. `generator` is default_generator() before the loader made
+  // that batch, or null for the first batch of the loop over the loader.
   void begin_step(const Progress& progress, const Generator* generator);
-  // The next take_loss() is for this batch.
+  // Called before take_loss() for this batch.
   void begin_batch(const data::Batch& batch) { has_loss_ = !is_empty(batch); }
-  bool has_loss() const { return has_loss_; }  // of that batch
-  // The loss of a batch of the running step, and a norm of the step's gradients: one number each. NotFinite where the
-  // host looks at once, and the number is not finite.
+  bool has_loss() const { return has_loss_; }  // whether the current batch has a loss
+  // Pass the loss of a batch of the current step, and a norm of the step's gradients, one number each. If the host
+  // checks the number at once and it is not finite, they throw NotFinite.
   void take_loss(const Array& loss);
   void take_norm(const Array& norm);
-  // The step is over. `losses`: the sum of the losses of the epoch so far, () f32. Looks after every most_steps steps.
+  // Called when the step is over. `losses` is the sum of the losses of the epoch so far, () f32. Calls look() after
+  // every most_steps steps.
   void end_step(const Array& losses);
-  // For the time between two steps. NotFinite when a number of a step since the last look is not finite. Waits for the
-  // GPU.
+  // Throws NotFinite if a number of a step since the last look() is not finite. Waits for the GPU. Call it only between
+  // two steps.
   void look();
 
-  // Ends the running step as one that is not finite. `what` is said of it.
+  // Throws NotFinite for the current step, or a PeerError if this rank's own numbers are finite. `what` describes the
+  // problem.
   [[noreturn]] void fail(const std::string& what);
 
  private:
-  // What a step needs to be computed once more.
+  // The data for recomputing a step.
   struct Start {
     Progress progress;
     std::optional<Generator> generator;
     Array sum{};  // of the norms so far and the losses of the epoch; undefined before the end of the step
   };
-  static constexpr std::size_t most_steps = 128;  // chosen: waiting for a GPU is then no part of the time of a step
+  static constexpr std::size_t most_steps = 128;  // chosen: the wait for a GPU is then negligible
 
   void require_finite(const Array& number, const char* what);
   [[noreturn]] void fail(const std::string& what, const Start& step);
-  std::optional<std::string> find_operation(const Start& step);  // nothing: this rank's numbers are finite
+  std::optional<std::string> find_operation(const Start& step);  // nullopt: this rank's numbers are finite
   void compute_again(const Start& step);
 
   const TrainingOptions& options_;
@@ -99,9 +101,9 @@ class FiniteCheck {
   data::Loader* loader_ = nullptr;
   std::int64_t epoch_ = 0;      // of the loader
   Generator epoch_generator_;   // default_generator() when the epoch began
-  std::string skip_generator_;  // what Loader::skip() was given then
-  std::vector<Start> steps_;    // those since the last look; the last one is running
-  Array norms_;                 // the sum of all norms, () f32; undefined: the host looks at each number
+  std::string skip_generator_;  // the argument of Loader::skip() at that time
+  std::vector<Start> steps_;    // the steps since the last look(); the last one is running
+  Array norms_;                 // the sum of all norms, () f32; undefined: the host checks each number
 };
 
 }  // namespace tandem::distributed

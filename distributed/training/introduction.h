@@ -1,4 +1,4 @@
-// The first lines of a training: what runs where, and how large it is.
+// Writes the first lines of a training, which say what runs where, and its size.
 #pragma once
 
 #include <tandem/data/loader.h>
@@ -12,7 +12,8 @@
 
 namespace tandem::distributed {
 
-// `lrs`: of all parameter groups. Collective, as rank 0 does not know the threads of the others.
+// Returns the lines. `lrs` are the learning rates of all parameter groups. Collective, because rank 0 does not know the
+// other ranks' threads.
 std::vector<std::string> introduction(const TrainingOptions& options, ProcessGroup& group, const nn::Module& model,
                                       const data::Loader& loader, std::int64_t steps_per_epoch,
                                       const std::vector<double>& lrs);

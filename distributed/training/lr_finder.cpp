@@ -10,7 +10,7 @@
 namespace tandem::distributed {
 namespace {
 
-// The difference quotient over both neighbours, as numpy.gradient has it.
+// Returns the central difference, like numpy.gradient.
 double slope_at(const std::vector<double>& values, std::size_t i) { return (values[i + 1] - values[i - 1]) / 2; }
 
 std::optional<double> steepest(const LrCurve& curve, std::size_t planned) {
@@ -42,7 +42,7 @@ LrCurve sweep_learning_rates(const LrSweep& sweep, const std::function<double(do
     const double lr = sweep.first * std::pow(sweep.last / sweep.first, part);
     const double loss = step(lr);
     if (!std::isfinite(loss)) break;
-    // As Adam's moments, the average is divided by the weights that have gone into it.
+    // As for Adam's moments, the average is divided by the sum of its weights.
     average = sweep.smoothing * average + (1 - sweep.smoothing) * loss;
     weight = sweep.smoothing * weight + (1 - sweep.smoothing);
     curve.lrs.push_back(lr);

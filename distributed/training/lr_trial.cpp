@@ -45,7 +45,7 @@ LrCurve LrTrial::run(const LrSweep& sweep) {
 
 void LrTrial::show(TrainingLog& log) {
   const std::string& file = options_.find_lr;
-  // Finds out before the sweep whether the file can be written.
+  // Check before the sweep whether the file can be written.
   run_together(group_, [&] {
     if (group_.rank() == 0) const AtomicFile probe(file);
   });

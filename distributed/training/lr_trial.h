@@ -1,4 +1,4 @@
-// The training that the learning-rate finder makes: a few steps that are taken back.
+// LrTrial: makes the training steps of the learning-rate finder, and undoes them.
 #pragma once
 
 #include <tandem/data/loader.h>
@@ -19,20 +19,21 @@
 
 namespace tandem::distributed {
 
-// What the constructor gets must outlive the object. All ranks make the same steps. For one sweep.
+// The constructor's arguments must outlive the object. All ranks make the same steps. An object is for a single sweep.
 class LrTrial {
  public:
   LrTrial(const TrainingOptions& options, ProcessGroup& group, DistributedDataParallel& ddp, Update& update,
           FiniteCheck& check, JobState& state, data::Loader& loader, std::function<Tensor(const data::Batch&)> loss_of);
 
-  // Afterwards the model, the optimizers, what the program keeps and default_generator() have the bits of before.
+  // Runs a sweep. Afterwards, the model, the optimizers, the objects that the program keeps and default_generator() are
+  // restored bit for bit.
   LrCurve run(const LrSweep& sweep);
-  // A sweep for --find-lr: its picture, and what it suggests as a line for people. Collective.
+  // Runs a sweep for --find-lr, draws the image, and prints the suggestion. Collective.
   void show(TrainingLog& log);
 
  private:
-  // Returns the mean loss over the ranks before the step. If no batch of the step has a loss, that is the loss of the
-  // step before. NaN when something was not finite.
+  // Returns the mean loss over the ranks before the step. If no batch of the step has a loss, returns the loss of the
+  // previous step. Returns NaN if a number was not finite.
   double step(double lr);
   data::Batch& next_batch();
 
@@ -44,7 +45,7 @@ class LrTrial {
   JobState& state_;
   data::Loader& loader_;
   const std::function<Tensor(const data::Batch&)> loss_of_;
-  const std::vector<double> lrs_;  // the program's own
+  const std::vector<double> lrs_;  // the program's learning rates
   Progress progress_;
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();  // of the last step that had a loss
   std::int64_t epoch_ = 0;

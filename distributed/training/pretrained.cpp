@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The URL of what is to be downloaded. Empty when `weights` is neither a URL nor a known name, so it must be a file.
+// Returns the URL for the download. Empty if `weights` is neither a URL nor a known name, so it must be a file.
 std::string url_of(const std::string& weights) {
   return weights.find("://") != std::string::npos ? weights : nn::models::weights_url(weights);
 }

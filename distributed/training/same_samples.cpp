@@ -18,7 +18,7 @@
 namespace tandem::distributed {
 namespace {
 
-// A word that tells arrays apart: "=" and a checksum of whole numbers, "~" and the mean size of others.
+// Returns a word that identifies an array: "=" and a checksum for whole numbers, "~" and the mean magnitude for others.
 std::string word_of(const Array& array) {
   if (!array.defined()) return "=";
   const Array here = array.to(Device{}).contiguous();
@@ -37,14 +37,15 @@ bool are_alike(const std::string& a, const std::string& b) {
   return std::abs(x - y) <= tolerance * std::max(x, y);
 }
 
-// Words for some samples of a data set, a space between them; empty: they can't be compared.
+// Words for some samples of a data set, separated by spaces. Empty if they can't be compared.
 struct Digest {
   std::int64_t count = 0;
   std::string inputs;
   std::string targets;
 };
 
-// What the samples draw from default_generator() is a function of the epoch. So random ones differ in two epochs.
+// Returns the input and the target of a sample in an epoch. Random numbers of a sample depend on the epoch, so random
+// samples differ between two epochs.
 std::array<Array, 2> look_at(const data::Dataset& dataset, std::int64_t index, std::int64_t epoch) {
   const data::EpochScope scope({.number = epoch, .seed = static_cast<std::uint64_t>(epoch)});
   const data::SampleGenerator generator(index);
@@ -72,12 +73,12 @@ Digest digest_of(const data::Dataset& dataset) {
       count = std::min(size, std::clamp(enough_bytes / std::max<std::int64_t>(bytes, 1), fewest, most));
     }
   } catch (const std::exception&) {
-    return {};  // the training says why, when it comes to that sample
+    return {};  // the training reports the reason when it reaches that sample
   }
   return {count, is_random[0] ? "" : words[0], is_random[1] ? "" : words[1]};
 }
 
-// What a rank says about its data set.
+// A rank's description of its data set.
 struct RankData {
   std::string host, size, count, inputs, targets;
 };
@@ -90,7 +91,7 @@ bool are_all_alike(const std::string& mine, const std::string& theirs, bool firs
   return std::equal(Words(a), Words(), Words(b), Words(), are_alike);
 }
 
-// "ranks 0 and 2 on host a have 60000, rank 1 on host b has 10000"
+// Returns "ranks 0 and 2 on host a have 60000; rank 1 on host b has 10000".
 std::string sizes_of(const std::vector<RankData>& ranks) {
   std::vector<std::vector<int>> groups;  // of one host and size, the lowest rank first
   for (int r = 0; r < static_cast<int>(ranks.size()); ++r) {
@@ -107,15 +108,16 @@ std::string sizes_of(const std::vector<RankData>& ranks) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// The first rank that differs from one before it, and how; -1 where none does.
+// Returns the first rank that differs from an earlier rank, and a text about the difference, or -1 if no rank differs.
 std::pair<int, std::string> difference_of(const std::vector<RankData>& ranks) {
   for (std::size_t r = 1; r < ranks.size(); ++r)
     if (ranks[r].size != ranks[0].size) return {static_cast<int>(r), sizes_of(ranks)};
   for (const auto& [part, name] : {std::pair(&RankData::inputs, "inputs"), {&RankData::targets, "targets"}}) {
-    // Of random samples only the size is known.
+    // Random samples have no words, so skip ranks without words.
     const auto first = std::ranges::find_if(ranks, [part = part](const auto& rank) { return !(rank.*part).empty(); });
     for (auto other = first; other != ranks.end(); ++other) {
-      // Inputs of random size: each rank looked at another number of samples, of which only the first is the same.
+      // With inputs of random size, each rank looked at a different number of samples, so only the first sample is the
+      // same.
       const bool first_alone = part == &RankData::targets && other->count != first->count;
       if (!are_all_alike(*first.*part, *other.*part, first_alone))
         return {static_cast<int>(other - ranks.begin()),
@@ -130,7 +132,7 @@ std::pair<int, std::string> difference_of(const std::vector<RankData>& ranks) {
 
 void check_same_samples(ProcessGroup& group, const std::string& what, const std::vector<std::string>& names,
                         const std::function<std::string(const std::string& name)>& explain) {
-  // Rank 0 tells its names only where the checksums differ. Names of files hold no NUL.
+  // Rank 0 sends its names only if the checksums differ. Names of files contain no NUL.
   std::string mine;
   for (const auto& name : names) mine += name + '\0';
   const std::string digest = std::to_string(names.size()) + ' ' + std::to_string(crc32_of(mine.data(), mine.size()));
@@ -175,7 +177,7 @@ void check_same_samples(ProcessGroup& group, const std::string& what, const data
   if (rank < 0) return;
   run_together(group, [&, rank = rank, &text = text] {
     TANDEM_CHECK(group.rank() != rank, "the ranks do not have the same ", what, ": ", text,
-                 ". Give all of them the same files. Ranks with data of their own need a Loader without a shard");
+                 ". Give all of them the same files. Ranks with their own data need a Loader without a shard");
   });
 }
 

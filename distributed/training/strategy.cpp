@@ -16,7 +16,7 @@ nn::Module& prepared(nn::Module& model, const TrainingOptions& options, const st
   return model;
 }
 
-// Where replicas compute: one for each thread, or on each GPU.
+// Returns the devices of the replicas: one replica for each thread, or for each GPU.
 std::vector<Device> replica_devices(const TrainingOptions& options) {
   if (options.device().is_cpu())
     return std::vector<Device>(static_cast<std::size_t>(std::max<std::int64_t>(1, options.threads)));
@@ -34,7 +34,7 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
       ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
   ddp_.set_communication_hook(options.communication_hook());
   ddp_.observe(meter_);
-  // One server, whose state of the optimizers is the one that checkpoints have.
+  // Use one server. Checkpoints contain its optimizer state.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
   if (options.strategy != StrategyChoice::dp) return;
   if (!make_replica) require_no_replicas();

@@ -1,4 +1,4 @@
-// Strategy: how the processors of a job train one model together: with DistributedDataParallel, or as --strategy says.
+// Strategy: lets the processors of a job train one model together, with DistributedDataParallel or another --strategy.
 #pragma once
 
 #include <tandem/data/dataset.h>
@@ -14,27 +14,28 @@
 
 namespace tandem::distributed {
 
-// What the constructor gets must outlive the object. For one thread.
+// The constructor's arguments must outlive the object. Only one thread may use it.
 class Strategy {
  public:
   using LossOf = DataParallel::LossOf;
 
-  // Moves the model to its device, converts its batch norms (--sync-bn), and gives all ranks rank 0's values.
-  // `make_replica` may be empty; UsageError where --strategy dp needs it. Collective.
+  // Moves the model to its device, converts its batch norms (--sync-bn), and copies rank 0's values to all ranks.
+  // `make_replica` may be empty, but throws a UsageError if --strategy dp needs it. Collective.
   Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
            const DataParallel::Factory& make_replica);
 
-  // The model, and with ddp and ring the averages in the backward pass.
+  // Holds the model. With ddp and ring, it averages gradients in the backward pass.
   DistributedDataParallel& ddp() { return ddp_; }
-  // Where gradients go and new parameters come from with ps; else null.
+  // With ps, returns the server that receives gradients and sends new parameters, otherwise null.
   ParameterServer* server() { return server_ ? &*server_ : nullptr; }
-  // The loss of a batch, by the model or by its replicas.
+  // Returns the loss of a batch, computed by the model or by its replicas.
   Tensor loss(const data::Batch& batch, const LossOf& loss_of);
   bool has_replicas() const { return replicas_.has_value(); }
-  // UsageError with dp, for a program that computes the loss of its own model alone.
+  // Throws a UsageError with dp, for a program that can compute only the loss of its own model.
   void require_no_replicas() const;
 
-  // Lines for people: what is unusual, and at the end how much of the communication was hidden. Empty: nothing to say.
+  // Return lines for the user: text() describes an unusual strategy, and report() says at the end how much of the
+  // communication was hidden. They may be empty.
   std::string text() const;
   std::string report() const;
 

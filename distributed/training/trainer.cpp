@@ -11,7 +11,7 @@ namespace tandem::distributed {
 
 struct Trainer::Running {
   TrainingJob job;
-  // For those who write the loop: from a batch to its step().
+  // These members are for programs that write their own loop. They last from a batch to its step().
   std::optional<Autocast> autocast{};
   bool waits_for_step = false;
   bool leaves_epoch = false;
@@ -31,7 +31,7 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
   if (!job.options().find_lr.empty()) return job.show_lr(loader, loss_of);
   job.check().set_loss(loss_of);
   const Array no_targets = Array::empty({0}, DType::u8);
-  // On a GPU this function is recorded once, and replayed in one call after that.
+  // On a GPU, this function is recorded once, and afterwards replayed in one call.
   GraphedStep step(
       job.options().graph_device(),
       [&](const std::vector<Array>& arrays) {
@@ -60,7 +60,7 @@ void Trainer::fit(data::Loader& loader, const LossOfModel& loss_of, const Evalua
   job.finish();
 }
 
-// The loss of the program's own model, which it knows itself.
+// Adapts a loss function that uses the program's own model, not its argument.
 Trainer::LossOfModel Trainer::of_model(const LossOf& loss_of) const {
   running_->job.strategy().require_no_replicas();
   return [loss_of](nn::Module&, const data::Batch& batch) { return loss_of(batch); };

@@ -1,5 +1,5 @@
-// Trainer: a training loop, and what a job needs around it: several processes, 16-bit numbers, accumulation, clipping,
-// schedules, checkpoints, figures, and an end that loses nothing.
+// Trainer: a training loop with everything that a job needs: several processes, 16-bit numbers, accumulation, clipping,
+// schedules, checkpoints, metrics, and an end that loses no work.
 #pragma once
 
 #include <tandem/core/io/event_file.h>
@@ -23,7 +23,7 @@
 
 namespace tandem::distributed {
 
-// The options of the command line say how to train; the program says what:
+// The command line says how to train, and the program says what:
 //
 //   Net model;
 //   Trainer trainer(options, group, model);           // before the optimizer: it moves the model to its device
@@ -33,28 +33,29 @@ namespace tandem::distributed {
 //       loader, [&](const data::Batch& batch) { return cross_entropy(model(batch.inputs), batch.targets); },
 //       [&] { return std::vector<Metric>{{"test_accuracy", accuracy(model, tests), Metric::Kind::fraction}}; });
 //
-// Who wants to write the loop gets the same from
+// A program can write the loop itself:
 //
 //   for (auto& [images, labels] : trainer.batches(loader, evaluation))
 //     trainer.step(cross_entropy(model(images), labels));
 //
-// A step is an optimizer step in every option, figure and function. The loss of a batch is the mean over its samples;
-// with --accumulate a step's gradient is the mean over the samples of all its batches, also where the last one is
-// short. The model is called directly, not through DistributedDataParallel. Gradients are averaged over the ranks all
-// the same.
+// In every option, metric and function, a step is an optimizer step. The loss of a batch is the mean over its samples.
+// With --accumulate, a step's gradient is the mean over the samples of all its batches, even if the last batch is
+// smaller. The program calls the model directly, not through DistributedDataParallel. Gradients are still averaged over
+// the ranks.
 //
-// With --checkpoint, SIGTERM, SIGINT and SIGUSR1 end the training after the running step, with a checkpoint: fit() and
-// step() throw StoppedBySignal then. A loss or gradient that is not finite ends it with an Error, before the update and
-// before any checkpoint. On a GPU the host finds it out later: with the next figures, before the next checkpoint, or
-// after 128 steps. fit() names the operation that is at fault.
+// With --checkpoint, SIGTERM, SIGINT and SIGUSR1 end the training after the current step, with a checkpoint. fit() and
+// step() then throw StoppedBySignal. A loss or gradient that is not finite ends the training with an Error, before the
+// update and before any checkpoint. On a GPU, the host notices it later: with the next metrics, before the next
+// checkpoint, or after 128 steps. fit() names the operation at fault.
 //
-// All functions but those that say where the training stands are collective: every rank calls them alike. What they are
-// given must live until fit() returns or the loop over batches() ends; the options, the group and the model longer than
-// the Trainer. For one thread.
+// All functions except those under "where it stands" are collective: every rank must call them in the same way. Their
+// arguments must live until fit() returns or the loop over batches() ends. The options, the group and the model must
+// outlive the Trainer. Only one thread may use it.
 class Trainer {
  public:
-  // Moves the model to options.device(), converts its batch norms (--sync-bn), and gives all ranks rank 0's values.
-  // `make_replica` makes another model like it, for --strategy dp; the values of that one do not matter.
+  // Moves the model to options.device(), converts its batch norms (--sync-bn), and copies rank 0's values to all ranks.
+  // `make_replica` makes another model of the same structure, for --strategy dp. The values of that model do not
+  // matter.
   Trainer(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
           const std::function<std::unique_ptr<nn::Module>()>& make_replica = {});
   ~Trainer();
@@ -63,81 +64,84 @@ class Trainer {
 
   // --- before fit() or batches() ---
 
-  // An optimizer that makes the steps. Several make each step together. At least one is needed.
+  // Adds an optimizer. All optimizers make each step together. At least one is required.
   void use(optim::Optimizer& optimizer);
-  // Its learning rate follows a schedule, which is made when the number of steps of the whole training is known:
+  // Adds an optimizer whose learning rate follows a schedule. The Trainer makes the schedule when the number of steps
+  // of the whole training is known:
   //   trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
-  // The schedule goes by the part of the training that is done. So a job that resumes with a different number of
-  // processes has the learning rate that belongs to its position.
+  // The schedule depends on the fraction of the training that is done. A job that resumes with a different number of
+  // processes therefore has the learning rate for its position.
   using MakeSchedule = std::function<optim::Schedule(std::int64_t count)>;
   void use(optim::Optimizer& optimizer, MakeSchedule schedule);
-  // The same for a schedule that counts epochs.
+  // Does the same for a schedule that counts epochs.
   void use_by_epoch(optim::Optimizer& optimizer, MakeSchedule schedule);
-  // Gradients are clipped before each step: to a norm of all of them, or each number; see optim/clip.h.
+  // Clip the gradients before each step, by their total norm or by each value; see optim/clip.h.
   void clip_norm(double max_norm);
   void clip_value(double max_value);
-  // Checkpoints have the state of `object`, too: an average of the model, a callback of the program's own. It has
-  // state_dict() and load_state_dict(), the same on all ranks. `name` has no slash.
+  // Saves the state of `object` in checkpoints too, such as an average of the model, or a custom callback. The object
+  // must have state_dict() and load_state_dict(), with the same state on all ranks. `name` must not contain a slash.
   template <class T>
   void keep(const std::string& name, T& object) {
     keep(
         name, [&object] { return object.state_dict(); },
         [&object](const std::vector<NamedArray>& state) { object.load_state_dict(state); });
   }
-  // Batches for which `is_empty` is true have no loss: in segmentation, all pixels of a batch may be void, and the mean
-  // over none is NaN. Such a batch must have gradients of zero, as cross_entropy() gives it. Sums and means of losses
-  // leave it out; everything else goes on as with other batches, and ranks still divide their gradients by the number
-  // of ranks. `is_empty` gets the batch of one rank, or of one replica, on any device.
+  // Batches for which `is_empty` returns true have no loss. In segmentation, all pixels of a batch may be void, and the
+  // mean over no pixels is NaN. Such a batch must have zero gradients, as with cross_entropy(). Sums and means of
+  // losses skip it. Otherwise it is treated like any batch, and ranks still divide their gradients by the number of
+  // ranks. `is_empty` is called with the batch of one rank, or of one replica, on any device.
   void leave_out(std::function<bool(const data::Batch& batch)> is_empty);
-  // Called after each step: to update an average, for example.
+  // Sets a function that is called after each step, for example to update an average.
   void after_step(std::function<void()> call);
 
   // --- training ---
 
-  // The loss of a batch on options.device(), one element. On a GPU the step is recorded once and then repeated
-  // (optim/graphed_step.h), so it must be a function of the batch and the model; --no-graph calls it each time.
+  // Returns the loss of a batch on options.device(), one element. On a GPU, the step is recorded once and then replayed
+  // (optim/graphed_step.h), so the loss must depend only on the batch and the model. With --no-graph, it is called for
+  // each batch.
   using LossOf = std::function<Tensor(const data::Batch&)>;
-  // The same for any model like the one that the Trainer has: with --strategy dp it gets a replica and a part of the
-  // batch. It may run on several threads at once.
+  // Does the same for any model with the structure of the Trainer's model. With --strategy dp, it is called with a
+  // replica and a part of the batch. It may run on several threads at once.
   using LossOfModel = std::function<Tensor(nn::Module& model, const data::Batch&)>;
-  // The program's figures, the same on all ranks. Called with the model in evaluation mode, without gradients, with
-  // the numbers of --dtype. It is also called once before the training, where loaders give one batch only and the
-  // figures are dropped: errors are found early.
+  // Returns the program's metrics, the same on all ranks. It is called with the model in evaluation mode, without
+  // gradients, with the dtype of --dtype. To find errors early, the Trainer also calls it once before the training. In
+  // that call, loaders return only one batch, and the metrics are discarded.
   using Evaluate = std::function<std::vector<Metric>()>;
-  // Trains as the options say, evaluates after epochs and steps as they say, and writes the final model (--save). With
-  // --epochs 0 it only evaluates.
+  // Trains and evaluates according to the options, and writes the final model (--save). With --epochs 0, it only
+  // evaluates.
   void fit(data::Loader& loader, const LossOf& loss_of, const Evaluate& evaluate = {});
   void fit(data::Loader& loader, const LossOfModel& loss_of, const Evaluate& evaluate = {});
 
-  // Trains for a few steps with growing learning rates, and then brings the model, the optimizers and the random
-  // numbers back to the bits that they had. Before fit() or batches(). With --find-lr, fit() does this and draws the
-  // result.
+  // Trains for a few steps with growing learning rates, and then restores the model, the optimizers and the random
+  // numbers bit for bit. Call it before fit() or batches(). With --find-lr, fit() does this and draws the result.
   //   optimizer.set_lr(trainer.find_lr(loader, loss_of).suggestion.value_or(0.1));
   LrCurve find_lr(data::Loader& loader, const LossOf& loss_of, const LrSweep& sweep = {});
   LrCurve find_lr(data::Loader& loader, const LossOfModel& loss_of, const LrSweep& sweep = {});
 
   class Batches;
-  // The batches of all epochs, for a range-for. step() must be called once for each. When the range ends, all that
-  // fit() does is done; a loop that is left early has no final model.
+  // Returns the batches of all epochs, for a range-based for loop. The program must call step() once for each batch.
+  // When the range ends, everything that fit() does is done. If the program leaves the loop early, there is no final
+  // model.
   Batches batches(data::Loader& loader, Evaluate evaluate = {});
-  // Backward, and where the batch completes an optimizer step, the update and what is due after it.
+  // Runs the backward pass. If the batch completes an optimizer step, also runs the update and the work that is due
+  // after it.
   void step(const Tensor& loss);
 
   // --- where it stands ---
 
-  std::int64_t epoch() const;  // the epoch that runs, counted from 0
-  std::int64_t steps() const;  // of the whole job, with those before it was resumed
-  // True while the evaluation before the training runs. Its results are discarded.
+  std::int64_t epoch() const;  // the current epoch, counted from 0
+  std::int64_t steps() const;  // steps of the whole job, including those before it was resumed
+  // Returns true during the evaluation before the training, whose results are discarded.
   bool is_trying_out() const;
   DistributedDataParallel& ddp();
-  // Prints a line for people, on stderr. Lines from before the training begins come after its first line.
+  // Prints a line for the user on stderr. Lines from before the training are printed after its first line.
   void note(const std::string& line);
-  // On a terminal, a few times a second: how far a long work of the program's own is, such as an evaluation. Rank 0
-  // speaks; the call need not be collective.
+  // Shows the progress of the program's own long work, such as an evaluation, on a terminal, a few times a second. Only
+  // rank 0 prints. The call need not be collective.
   void progress(const std::string& what, std::int64_t done, std::int64_t all);
-  // The event file of --log-dir, on rank 0 from the beginning of the training; null without --log-dir and on other
-  // ranks. Its x axis is the step. The Trainer writes "train/...", "epoch/..." and "evaluation/..."; the program may
-  // add its own.
+  // Returns the event file of --log-dir, on rank 0, from the beginning of the training. Null without --log-dir and on
+  // other ranks. The x axis is the step. The Trainer writes "train/...", "epoch/..." and "evaluation/...". The program
+  // may add its own entries.
   EventFile* events();
 
  private:

@@ -19,7 +19,8 @@
 namespace tandem::distributed {
 namespace {
 
-// Says why a job that resumes from a checkpoint has nothing left to do, and what would change that. Empty if it has.
+// Returns why a job that resumes from a checkpoint has nothing left to do, and what would change that. Returns an empty
+// string if the job has work left.
 std::string nothing_left(const TrainingOptions& options, const TrainingState& saved, const Evaluation& evaluation) {
   if (options.epochs == 0) return "";
   if (saved.epoch >= options.epochs) return fmt::format("of {}: a larger --epochs", counted(options.epochs, "epoch"));
@@ -39,7 +40,7 @@ TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<Process
       strategy_(options, group_, model, make_replica),
       log_(options, group_->rank() == 0),
       profile_(options, group_->rank(), group_->size(), [this](const std::string& line) { log_.note(line); }),
-      // Without a checkpoint there is nothing to do before the end, so a signal ends the process at once.
+      // Without --checkpoint, there is nothing to save, so a signal ends the process at once.
       stop_(*group_, {.takes_signals = !options.checkpoint.empty() && options.epochs > 0,
                       .max_time = options.max_time,
                       .device = options.device()}) {
@@ -86,7 +87,7 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   if (!is_over() && !options_.fast_dev_run) evaluation_.try_out(*progress_);
 }
 
-// Ranks that take parts divide one data set. A rank that visits all of its samples may have a data set of its own.
+// Ranks with shards divide one data set. A rank that visits all of its samples may have its own data set.
 void TrainingJob::check_same_data(const data::Loader& loader) {
   if (group_->sum(loader.is_shard(), "ranks that have a shard") > 0)
     check_same_samples(*group_, "training " + options_.samples_name, loader.dataset());
@@ -95,7 +96,7 @@ void TrainingJob::check_same_data(const data::Loader& loader) {
 bool TrainingJob::next_epoch() {
   if (is_over()) return false;
   const auto& at = progress_->position();
-  // A resumed epoch begins with the generator's state from its first start, so that the loader draws the same order.
+  // A resumed epoch begins with the generator's state from its first start, so the loader draws the same order.
   epoch_generator_ = default_generator().state();
   loader_->epoch(options_.overfit_batches > 0 ? 0 : at.epoch);
   const std::string generator = at.batch + at.before > 0 ? std::exchange(resumed_generator_, {}) : "";
@@ -122,7 +123,7 @@ Tensor TrainingJob::loss(const data::Batch& batch, const LossOf& loss_of) {
   if (!strategy_.has_replicas()) return strategy_.loss(batch, loss_of);
   return strategy_.loss(batch, [&](nn::Module& replica, const data::Batch& part) {
     const Tensor loss = loss_of(replica, part);
-    // The losses of all parts become one, which a part without a loss must not make NaN.
+    // The losses of all parts are combined, so a part without a loss must not be NaN.
     return check_.is_empty(part) ? where(ops::zeros(loss.shape(), DType::boolean, loss.device()), loss, 0) : loss;
   });
 }
@@ -133,7 +134,8 @@ bool TrainingJob::count(const Array& loss) {
   const bool complete = progress_->completes_step();
   progress_->count();
   generator_ = default_generator();
-  // A GPU runs behind the host. The host waits for it here, at the end, so that the time of the epoch has its work.
+  // A GPU runs behind the host. The host waits for it here, at the end, so the time of the epoch includes the GPU's
+  // work.
   const auto& at = progress_->position();
   if (progress_->epoch_is_complete() || (complete && at.step >= options_.max_steps)) synchronize(value.device());
   log_.end_batch();
@@ -145,8 +147,8 @@ bool TrainingJob::count(const Array& loss) {
 void TrainingJob::end_epoch() {
   const double total = losses_.total(*group_);
   check_.look();
-  // When the program itself has left the epoch early, the epoch is over. When a limit has ended it, a later run goes
-  // on in its middle.
+  // If the program itself has left the epoch early, the epoch is over. If a limit has ended it, a later run continues
+  // in the middle of the epoch.
   const bool complete = progress_->epoch_is_complete() || !ends_early();
   const std::int64_t epochs = progress_->position().epoch + complete;
   const bool is_last = ends_early() || epochs >= options_.epochs;
@@ -158,7 +160,7 @@ void TrainingJob::end_epoch() {
         fmt::format("note: the total loss is not finite, because the loss of a batch is not; {} without finite "
                     "gradients did not change the weights",
                     counted(steps, "step")));
-  // The sums of a part of an epoch are smaller than those of a whole one, and would be the best ones.
+  // The sums over a part of an epoch are smaller than the sums over a whole epoch, and would wrongly be the best.
   auto figures = complete ? log_.epoch_figures(*progress_, total) : std::vector<Metric>();
   figures.insert(figures.end(), metrics.begin(), metrics.end());
   if (complete) {
@@ -221,11 +223,11 @@ void TrainingJob::note(const std::string& line) {
   else notes_.push_back(line);
 }
 
-// Finds out before the training, not after hours of it, whether all output files can be written.
+// Checks before the training, not after hours of it, whether all output files can be written.
 void TrainingJob::open_outputs() {
   if (group_->rank() != 0) return;
   log_.open();
-  folder_.open();  // before the model's file, which may be meant for that folder
+  folder_.open();  // before the model's file, which may be in that folder
   if (options_.save.empty()) return;
   const AtomicFile probe(options_.save);
 }
@@ -262,8 +264,8 @@ void TrainingJob::end_step() {
   }
   if (step_is_multiple_of(options_.log_every)) log_step();
   update_.follow_schedules(*progress_);
-  // At the end of an epoch or of the training, end_epoch() saves, after the evaluation: a job that is killed meanwhile
-  // does both again.
+  // At the end of an epoch or of the training, end_epoch() saves the checkpoint after the evaluation. A job that is
+  // killed in between repeats both.
   const bool is_mid_epoch = !progress_->epoch_is_complete() && progress_->position().step < options_.max_steps;
   bool is_due = is_mid_epoch && step_is_multiple_of(options_.save_every_steps);
   if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
@@ -278,7 +280,7 @@ void TrainingJob::end_step() {
 }
 
 void TrainingJob::log_step() {
-  const double loss = losses_.step_mean(*group_);  // waits for the GPU, so the time of the line counts all its work
+  const double loss = losses_.step_mean(*group_);  // waits for the GPU, so the line's time includes all its work
   check_.look();
   log_.step(*progress_, loss, update_.lr());
 }

@@ -1,4 +1,4 @@
-// TrainingJob: the parts of a training loop. Trainer::fit() and Trainer::batches() are made of them.
+// TrainingJob: the parts of a training loop, from which Trainer::fit() and Trainer::batches() are built.
 #pragma once
 
 #include <tandem/data/loader.h>
@@ -26,43 +26,44 @@
 
 namespace tandem::distributed {
 
-// The functions come in the order of their use. All are collective.
+// The functions are in the order of their use. All are collective.
 class TrainingJob {
  public:
   using Evaluate = Evaluation::Evaluate;
   using LossOf = Strategy::LossOf;
 
-  // Moves the model to its device, and gives all ranks rank 0's values. `make_replica` may be empty.
+  // Moves the model to its device, and copies rank 0's values to all ranks. `make_replica` may be empty.
   TrainingJob(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
               const DataParallel::Factory& make_replica);
 
   void use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts);
-  // Opens the files, and resumes from a checkpoint with --resume.
+  // Opens the files, and with --resume, resumes from a checkpoint.
   void begin(data::Loader& loader, const Evaluate& evaluate);
-  // False when all epochs are done, or when a limit is reached.
+  // Begins the next epoch. Returns false if all epochs are done or a limit has been reached.
   bool next_epoch();
-  // Before the forward pass. Brings the batch to the device.
+  // Moves the batch to the device. Call it before the forward pass.
   void begin_batch(data::Batch& batch);
-  // The loss of the batch, by the model or by its replicas.
+  // Returns the loss of the batch, computed by the model or by its replicas.
   Tensor loss(const data::Batch& batch, const LossOf& loss_of);
-  // Backward, and the step where the batch completes one. On a GPU it may be recorded.
+  // Runs the backward pass, and the step if the batch completes one. On a GPU, it may be recorded.
   void update(const Tensor& loss) { update_(loss, *progress_); }
-  // After each batch: what is due. False when it was the last one of the epoch, or a limit is reached.
+  // Does the work that is due after each batch. Returns false after the last batch of the epoch, or if a limit has been
+  // reached.
   bool count(const Array& loss);
-  // Evaluates, writes the epoch's figures, and a checkpoint where one is due.
+  // Evaluates, writes the epoch's metrics, and writes a checkpoint if one is due.
   void end_epoch();
   // Writes the final model.
   void finish();
 
-  // For the learning-rate finder, before begin(). What it gets must outlive the result.
+  // Returns a trial for the learning-rate finder. Call it before begin(). The arguments must outlive the result.
   LrTrial lr_trial(data::Loader& loader, const LossOf& loss_of);
-  // What --find-lr asks for: a picture, and no training.
+  // Does the work of --find-lr: draws an image, and does not train.
   void show_lr(data::Loader& loader, const LossOf& loss_of);
 
-  // A line for people when the program has left its loop over the batches before the end.
+  // Prints a line if the program has left its loop over the batches before the end.
   void say_if_left();
 
-  // A line for people. Lines from before begin() come after its first line.
+  // Prints a line for the user. Lines from before begin() are printed after the first line of the training.
   void note(const std::string& line);
   void progress(const std::string& what, std::int64_t done, std::int64_t all) { log_.progress(what, done, all); }
 
@@ -78,7 +79,7 @@ class TrainingJob {
   void after_step(std::function<void()> call) { after_step_.push_back(std::move(call)); }
 
  private:
-  // Whether a limit other than the number of epochs ends the training.
+  // Returns whether a limit other than the number of epochs ends the training.
   bool ends_early() const;
   bool is_over() const { return progress_->position().epoch >= options_.epochs || ends_early(); }
   bool step_is_multiple_of(std::int64_t n) const { return n > 0 && progress_->position().step % n == 0; }
@@ -90,7 +91,7 @@ class TrainingJob {
   void end_step();
   void log_step();
   [[noreturn]] void stop_for(int signal, bool is_saved);
-  TrainingState describe() const;  // what a checkpoint says of this moment
+  TrainingState describe() const;  // the current state, for a checkpoint
   void save();
 
   const TrainingOptions& options_;
@@ -109,13 +110,13 @@ class TrainingJob {
   std::vector<std::function<void()>> after_step_;
   std::vector<std::string> notes_;  // from before begin()
 
-  // From begin() on.
+  // Valid from begin() on.
   std::optional<Progress> progress_;
   data::Loader* loader_ = nullptr;
   std::string epoch_generator_;    // default_generator().state() when this epoch began
   std::string resumed_generator_;  // of a checkpoint in the middle of an epoch; empty: none
-  bool time_is_up_ = false;        // --max-time is over
-  bool is_finished_ = false;       // finish() has been called
+  bool time_is_up_ = false;        // whether --max-time is over
+  bool is_finished_ = false;       // whether finish() has been called
   Generator generator_;            // default_generator() as the last batch left it
   std::int64_t begin_ = 0;         // the batch with which this process began the epoch
   double total_before_ = 0;        // the sum of this rank's losses in this epoch before the job was resumed

@@ -53,8 +53,8 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
   }
   if (!progress.completes_step()) return;
   TANDEM_CHECK(std::ranges::any_of(parameters_, [](const Tensor& p) { return p.grad().defined(); }),
-               "Trainer: the loss gives no parameter of the optimizers a gradient, so this step would train nothing: "
-               "compute it with the model that the Trainer was given");
+               "Trainer: no parameter of the optimizers has a gradient, so this step would train nothing: "
+               "compute the loss with the Trainer's model");
   if (server_) server_->step([this] { make_step(); });
   else make_step();
 }
@@ -74,7 +74,7 @@ void Update::make_step() {
   scaler_.update();
   if (scaler_.is_enabled() && scaler_.scale() < least_scale)
     check_.fail("the loss scale of f16 has fallen to " + std::to_string(scaler_.scale()) +
-                ", and the gradients are not finite yet");
+                ", and the gradients are still not finite");
 }
 
 std::vector<double> Update::lrs() const {
@@ -92,8 +92,8 @@ void Update::set_lrs(const std::vector<double>& lrs) {
 
 Array Update::clip() {
   if (max_norm_ && !max_value_) return optim::clip_grad_norm_(parameters_, *max_norm_);
-  // The norm before clipping, because clip_grad_value_() turns infinities into numbers. This norm is finite exactly
-  // when all gradients are.
+  // Compute the norm before clipping, because clip_grad_value_() turns infinities into numbers. This norm is finite if
+  // and only if all gradients are.
   const Array norm = optim::grad_norm(parameters_, std::numeric_limits<double>::infinity());
   if (max_value_) optim::clip_grad_value_(parameters_, *max_value_);
   if (max_norm_) optim::clip_grad_norm_(parameters_, *max_norm_);

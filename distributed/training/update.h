@@ -1,4 +1,4 @@
-// Update: what a batch does to the weights: backward, averages over ranks, clipping, the optimizers and their
+// Update: updates the weights for a batch: backward pass, averages over ranks, clipping, the optimizers and their
 // schedules.
 #pragma once
 
@@ -19,38 +19,38 @@
 
 namespace tandem::distributed {
 
-// What the constructor and use() get must outlive the object.
+// The arguments of the constructor and of use() must outlive the object.
 class Update {
  public:
   using MakeSchedule = std::function<optim::Schedule(std::int64_t count)>;
   enum class Counts { steps, epochs };
 
-  // With f16, a step whose gradients are not finite is left out, and the loss scale falls. When it has fallen to nearly
-  // nothing, that is the NotFinite.
+  // With f16, a step whose gradients are not finite is skipped, and the loss scale falls. If it has fallen to nearly 0,
+  // the step throws NotFinite.
   Update(DistributedDataParallel& ddp, optim::GradScaler& scaler, FiniteCheck& check)
       : ddp_(ddp), scaler_(scaler), check_(check) {}
 
-  // Gradients go to a server and new parameters come from it, in place of averages in the backward pass.
+  // Sends gradients to a server and receives new parameters from it, instead of averaging in the backward pass.
   void through(ParameterServer& server) { server_ = &server; }
 
   void use(optim::Optimizer& optimizer, MakeSchedule schedule = {}, Counts counts = Counts::steps);
   void clip_norm(double max_norm) { max_norm_ = max_norm; }
   void clip_value(double max_value) { max_value_ = max_value; }
 
-  // How many steps f16 has left out since the last call.
+  // Returns how many steps f16 has skipped since the last call.
   std::int64_t take_left_out() { return std::exchange(left_out_, 0); }
 
-  // Makes the schedules. To be called once, when a checkpoint has been read.
+  // Makes the schedules. Call it once, after a checkpoint has been read.
   void begin(const Progress& progress, std::int64_t epochs);
   // Sets the learning rates of the next step.
   void follow_schedules(const Progress& progress);
   double lr() const { return optimizers_.at(0).optimizer->lr(); }
-  // The learning rates of all parameter groups of all optimizers.
+  // Returns the learning rates of all parameter groups of all optimizers.
   std::vector<double> lrs() const;
   void set_lrs(const std::vector<double>& lrs);
 
-  // Adds the gradients of the batch that `progress` is at, and makes the step that it completes. When the loss or a
-  // gradient is not finite, the weights stay as they were; see FiniteCheck.
+  // Adds the gradients of the batch at `progress`, and makes a step if the batch completes one. If the loss or a
+  // gradient is not finite, the weights do not change; see FiniteCheck.
   void operator()(const Tensor& loss, const Progress& progress);
 
  private:

@@ -26,7 +26,7 @@ std::string file_name(const TrainingState& state) {
   return name;
 }
 
-// The (epoch, step) in the name of a checkpoint; nullopt for other names.
+// Returns the (epoch, step) in the name of a checkpoint, or nullopt for other names.
 std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::string& name) {
   long long epoch = 0, step = 0;
   int length = 0;
@@ -35,7 +35,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::strin
   return std::pair<std::int64_t, std::int64_t>(epoch, step);
 }
 
-// The paths of the checkpoints in `folder`, the newest first.
+// Returns the paths of the checkpoints in `folder`, the newest first.
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, fs::path>> found;
   std::error_code error;
@@ -96,7 +96,7 @@ T number_in(const std::map<std::string, std::string>& metadata, const std::strin
 void read_metadata(const std::map<std::string, std::string>& metadata, TrainingState& state) {
   const auto version = text_in(metadata, "format");
   if (version != format_version)
-    throw UnreadableFile("its format is " + version + ", this program reads " + format_version);
+    throw UnreadableFile("its format is " + version + ", but this program reads " + format_version);
   state.program = text_in(metadata, "program");
   state.epoch = number_in<std::int64_t>(metadata, "epoch");
   state.step = number_in<std::int64_t>(metadata, "step");
@@ -165,7 +165,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
   std::set<fs::path> none;
   if (!proven) proven = &none;
   proven->insert(written);
-  std::int64_t kept = 1;  // the one just written
+  std::int64_t kept = 1;  // the checkpoint that was just written
   for (const auto& path : checkpoints_in(folder)) {
     const auto key = parse_name(path.filename().string());
     if (key >= parse_name(written.filename().string()) || state.kept_steps.contains(key->second)) continue;
@@ -174,7 +174,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
       proven->insert(path);
       ++kept;
     } else {
-      std::error_code error;  // ignored: an old checkpoint that can't be removed does no harm
+      std::error_code error;  // ignored, because an old checkpoint that can't be removed does no harm
       fs::remove(path, error);
       proven->erase(path);
     }
@@ -235,7 +235,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
     } catch (const UnreadableFile& error) {
       std::error_code ignored;
       if (!fs::exists(fs::symlink_status(path, ignored)))
-        continue;  // the job that writes into this folder has removed it meanwhile
+        continue;  // the job that writes into this folder has just removed it
       detail::fail("the newest checkpoint can't be read, though it may be intact: ", path.string(), ": ", error.what(),
                    "; to continue from an older one, move it out of the folder");
     } catch (const Error& error) {

@@ -1,10 +1,10 @@
-// Checkpoints: files with the state of a training job, from which the job can go on as if it had never stopped.
+// Checkpoints: files with the state of a training job, from which the job can resume as if it had never stopped.
 //
-// A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. Its tensors are
-// the model's (model/NAME), those that the optimizer keeps (optimizer/NAME/momentum), those of
-// DistributedDataParallel (ddp/NAME), those of other objects (kept/OBJECT/NAME) and what each rank alone has
-// (rank-R/NAME). Its metadata are the other members of TrainingState, as text, and checksums of all that
-// (safetensors.h). load_arrays() (core/io/arrays_file.h) reads the model out of it.
+// A checkpoint is one safetensors file: DIR/checkpoint-<epoch, 4 digits>-<step, 8 digits>.safetensors. It contains the
+// tensors of the model (model/NAME), of the optimizer (optimizer/NAME/momentum), of DistributedDataParallel (ddp/NAME),
+// of other objects (kept/OBJECT/NAME) and of single ranks (rank-R/NAME). Its metadata contains the other members of
+// TrainingState, as text, and checksums of everything (safetensors.h). load_arrays() (core/io/arrays_file.h) reads the
+// model from it.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -20,9 +20,9 @@
 
 namespace tandem::distributed {
 
-// Everything that a job needs to go on.
+// Everything that a job needs to resume.
 struct TrainingState {
-  std::string program;        // the program that wrote the checkpoint; other programs refuse it
+  std::string program;        // the program that wrote the checkpoint; other programs reject it
   std::int64_t epoch = 0;     // the epoch that is running or comes next, counted from 0
   std::int64_t step = 0;      // optimizer steps of the whole job so far
   std::int64_t position = 0;  // batches of this epoch that are done
@@ -32,7 +32,7 @@ struct TrainingState {
   std::int64_t batch_size = 1;  // of each process
   std::int64_t accumulate = 1;  // batches of an optimizer step
   std::int64_t dataset_size = 0;
-  std::string options;                // what the user gave: "--lr=0.1" and a line break for each
+  std::string options;                // the options that the user set: "--lr=0.1" and a line break for each
   std::string best_of;                // --keep-best
   std::string best;                   // Ranking::state_text()
   std::set<std::int64_t> kept_steps;  // Ranking::kept_steps(); save_checkpoint() keeps their checkpoints
@@ -43,44 +43,46 @@ struct TrainingState {
   std::vector<NamedArray> optimizer;
   std::vector<NamedArray> kept;         // other objects', "OBJECT/NAME"
   std::vector<NamedArray> ddp;          // DistributedDataParallel's; empty for one process
-  RankArrays* to_write = nullptr;       // what each rank alone has, for save_checkpoint()
-  std::vector<NamedArray> of_rank;      // what one rank alone has, from read_checkpoint()
-  bool has_own_random_numbers = false;  // whether any rank has a "generator" there
+  RankArrays* to_write = nullptr;       // the arrays of single ranks, for save_checkpoint()
+  std::vector<NamedArray> of_rank;      // the arrays of one rank, from read_checkpoint()
+  bool has_own_random_numbers = false;  // whether any rank has a "generator" among its arrays
 };
 
-// Whether any file in `folder` has the name of a checkpoint. The file may be damaged.
+// Returns whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Writes `state` into `folder`. Then removes older checkpoints, so that `keep_last` whole ones are left, of which this
-// one is the newest. Damaged ones do not count. Checkpoints with higher numbers than this one's stay and do not count,
-// because a job that went on from an older one has left them out. Those of state.kept_steps stay, too. A crash or a
-// full disk while it writes leaves the older checkpoints as they were, and no partial file.
+// Writes `state` into `folder`. Then removes older checkpoints, so that `keep_last` undamaged ones remain, including
+// the new one. Damaged checkpoints do not count. Checkpoints with higher numbers than the new one stay and do not
+// count, because a job that resumed from an older checkpoint has skipped them. The checkpoints of state.kept_steps also
+// stay. If a crash or a full disk interrupts writing, the older checkpoints do not change, and there is no partial
+// file.
 //
-// Error, and nothing written, when `state` could not be read again, for example without a loss for each rank.
+// Throws an Error, and writes nothing, if `state` could not be read back, for example if a rank's loss is missing.
 //
-// `proven` holds the checkpoints of `folder` that are known to be whole, and gets the one that is written. Older ones
-// that are not in it and may be kept are read to find out, as a whole.
+// `proven` contains the checkpoints of `folder` that are known to be undamaged. The function adds the new checkpoint.
+// It reads older checkpoints that are not in `proven` completely, if they may be kept, to check them.
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<std::filesystem::path>* proven = nullptr);
 
-// The newest checkpoint of that step; nullopt: there is none. The file may be damaged.
+// Returns the newest checkpoint of that step, or nullopt. The file may be damaged.
 std::optional<std::filesystem::path> checkpoint_of(const std::filesystem::path& folder, std::int64_t step);
 
-// Makes DIR/best.safetensors a link to the newest checkpoint of that step, in one move: who opens it gets the old one
-// or the new one. Returns why the link could not be made: empty, or the reason in a few words, as on a file system
-// without links. A file of that name that is no link stays. Step -1 is no step; then only a link that leads to nothing
-// is removed.
+// Makes DIR/best.safetensors a link to the newest checkpoint of that step. The change is atomic: a program that opens
+// the link gets the old or the new checkpoint. Returns an empty string, or the reason if the link could not be made,
+// for example on a file system without links. A regular file of that name stays. For step -1, the function only removes
+// a dangling link.
 std::string link_best_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 
-// The newest checkpoint of `folder` that proves whole; nullopt when the folder has no checkpoint or is missing. Damaged
-// checkpoints, and those without checksums, are left out. `report` gets a line for each of them. Error when all are
-// damaged, or when the newest whole one was written by another program. Error, too, when one can't be read for another
-// reason than damage, such as its permissions, or a later version of this program.
+// Returns the newest undamaged checkpoint of `folder`, or nullopt if the folder has no checkpoint or is missing. It
+// skips checkpoints that are damaged or have no checksums, and calls `report` with a line for each. Throws an Error if
+// all checkpoints are damaged, or if another program wrote the newest undamaged one. Also throws an Error if a
+// checkpoint can't be read for a reason other than damage, such as its permissions, or because a later version of this
+// program wrote it.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& folder, const std::string& program,
                                                      const std::function<void(const std::string&)>& report);
 
-// With what rank `rank` alone has; what other ranks have is left unread, or read and checked. Error, with the reason,
-// when the file is no checkpoint or a damaged one.
+// Reads a checkpoint, including the arrays that only rank `rank` has. `of_others` says whether the arrays of other
+// ranks are skipped, or read and checked. Throws an Error with the reason if the file is damaged or not a checkpoint.
 TrainingState read_checkpoint(const std::filesystem::path& path, std::int64_t rank = 0,
                               Unwanted of_others = Unwanted::left);
 

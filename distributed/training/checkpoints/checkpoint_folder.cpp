@@ -21,7 +21,7 @@ void CheckpointFolder::open() {
   if (options_.checkpoint.empty()) return;
   create_folder(options_.checkpoint, "for checkpoints");
   const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
-  // A program that only evaluates writes no checkpoint, so it may look at those of a running job.
+  // A program that only evaluates writes no checkpoint, so it may read the checkpoints of a running job.
   if (options_.epochs > 0) lock_.emplace(options_.checkpoint);
   TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
                " holds the checkpoints of an earlier run: give --resume to continue from them, or another "
@@ -105,7 +105,8 @@ void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
   RankArrays of_ranks(group_, job_.of_rank(state.generator, state.generator_now));
   group_.rank() == 0 ? write(state, of_ranks, best_step) : of_ranks.give();
-  // The others wait here and not in the next collective, because rank 0 may write for longer than the group's timeout.
+  // The other ranks wait here instead of in the next collective, because rank 0 may write for longer than the group's
+  // timeout.
   run_together(group_, [] {}, {.what = "the checkpoint"});
 }
 

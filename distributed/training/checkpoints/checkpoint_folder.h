@@ -1,4 +1,4 @@
-// CheckpointFolder: the folder of --checkpoint, as one job uses it.
+// CheckpointFolder: one job's use of the folder of --checkpoint.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -16,27 +16,29 @@
 
 namespace tandem::distributed {
 
-// Rank 0 writes and looks for checkpoints, the others wait for it. What the constructor gets must outlive the object.
+// Rank 0 finds and writes checkpoints, and the other ranks wait for it. The constructor's arguments must outlive the
+// object.
 class CheckpointFolder {
  public:
   CheckpointFolder(const TrainingOptions& options, ProcessGroup& group, JobState& job,
                    std::function<void(const std::string&)> note);
 
-  // Takes the folder for this job, before the training and not after hours of it. Not collective: for rank 0. Error
-  // when another job has it, when nothing can be written there, or when it has checkpoints and --resume is not given.
+  // Locks the folder for this job. Call it on rank 0 before the training, so an error does not occur after hours.
+  // Throws an Error if another job has locked the folder, if it is not writable, or if it has checkpoints and --resume
+  // is not set.
   void open();
 
-  // What the newest checkpoint says of the training, after bringing the objects of the job to its state. `now` says how
-  // this job begins: what differs is noted, and an Error where the rest of an epoch would not be the rest of it any
-  // more. Nullopt, and a line that says so, when there is no checkpoint. Collective.
+  // Restores the objects of the job from the newest checkpoint, and returns its TrainingState. `now` is the state with
+  // which this job begins. The function prints a note for each difference, and throws an Error if the rest of an epoch
+  // could not be continued. Returns nullopt, and prints a line, if there is no checkpoint. Collective.
   std::optional<TrainingState> go_on(const TrainingState& now);
 
-  // An evaluation whose checkpoint is gone, damaged or unreadable loses its place, and a note says so. For rank 0,
-  // whose ranking the others take over; elsewhere nothing happens.
+  // If the checkpoint of an evaluation is missing, damaged or unreadable, removes the evaluation from the ranking and
+  // prints a note. Works only on rank 0, whose ranking the other ranks copy. On other ranks, it does nothing.
   void check_kept(Ranking& ranking);
 
-  // Writes a checkpoint. `state` is what go_on() will return. `loss`: the sum of this rank's losses of the epoch.
-  // `best_step`: that of the best evaluation, to whose checkpoint a link leads; -1: none. Collective.
+  // Writes a checkpoint. go_on() will return `state`. `loss` is the sum of this rank's losses in the epoch. `best_step`
+  // is the step of the best evaluation, to whose checkpoint a link points, or -1. Collective.
   void save(TrainingState state, const Array& loss, std::int64_t best_step);
 
  private:
@@ -50,7 +52,7 @@ class CheckpointFolder {
   const std::function<void(const std::string&)> note_;
   std::set<std::filesystem::path> proven_;  // rank 0's; see save_checkpoint()
   std::optional<CheckpointLock> lock_;      // rank 0's
-  bool has_said_why_not_ = false;           // there is no link to the best checkpoint
+  bool has_said_why_not_ = false;           // whether the reason for the missing link has been printed
 };
 
 }  // namespace tandem::distributed

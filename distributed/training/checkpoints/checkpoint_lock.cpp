@@ -31,7 +31,7 @@ using std::chrono::system_clock;
 
 std::int64_t seconds_now() { return system_clock::to_time_t(system_clock::now()); }
 
-// What the file says; empty when it is not there.
+// Returns the text of the file, or an empty string if it does not exist.
 std::string read_text(const fs::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::array<char, 4096> text;
@@ -43,8 +43,8 @@ milliseconds changed_at(const struct stat& status) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + milliseconds(status.st_mtim.tv_nsec / 1'000'000);
 }
 
-// How long ago the file was changed, by the clock of the file system: it differs from the host's on a network file
-// system. So a file that is new tells the time. Nullopt when the file is not there.
+// Returns how long ago the file was changed, by the clock of the file system, which differs from the host's on a
+// network file system. The function gets that clock's time from a new file. Returns nullopt if the file does not exist.
 std::optional<milliseconds> age_of(const fs::path& path) {
   fs::path probe;
   const FileDescriptor file(create_temporary(path.parent_path(), probe));
@@ -65,13 +65,14 @@ std::string age_text(std::int64_t seconds) {
   return fmt::format("{} h", seconds / 3600);
 }
 
-// Whether no process holds the lock file, of which another user may be the owner: reading it is enough to find out.
+// Returns whether no process holds the lock file. Another user may own the file, because being able to read it is
+// enough.
 bool is_left_behind(const fs::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-// Where the file is of another user: whose it is, and the way out.
+// Returns a hint that names the owner of the file, if that is another user.
 std::string of_another_user(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || status.st_uid == ::geteuid()) return "";
@@ -85,7 +86,7 @@ std::string of_another_user(const fs::path& path) {
 
 LockOwner LockOwner::this_process() {
   const auto environment = read_environment([](const char* name) -> const char* { return std::getenv(name); }, false);
-  // torchrun calls every run "none" that was given no name.
+  // torchrun calls every run without a name "none".
   const std::string run_id = environment.run_id == "none" ? "" : environment.run_id;
   return {host_name(), ::getpid(), seconds_now(), ::getppid(), run_id, environment.restart_count};
 }
@@ -114,7 +115,7 @@ std::optional<LockOwner> LockOwner::parse(const std::string& text) {
     owner.launcher = whole("launcher");
     json.at("run_id").get_to(owner.run_id);
     owner.restarts = whole("restarts");
-    // The host's name goes to terminals.
+    // Reject control characters, because the host's name is printed to terminals.
     for (const unsigned char letter : owner.host) is_sound = is_sound && letter >= ' ' && letter != 127;
     return is_sound ? std::optional(std::move(owner)) : std::nullopt;
   } catch (const Json::exception&) {
@@ -140,7 +141,7 @@ CheckpointLock::CheckpointLock(const fs::path& folder, const LockOwner& owner, c
 }
 
 CheckpointLock::~CheckpointLock() {
-  renewer_ = {};  // stops it and waits for its end
+  renewer_ = {};  // stops the thread and waits for its end
   if (read_text(path_) == text_) ::unlink(path_.c_str());
 }
 
@@ -154,7 +155,7 @@ void CheckpointLock::take_with_flock() {
                    of_another_user(path_));
     }
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
-      // Its holder may have removed the file between open and flock.
+      // The previous holder may have removed the file between open and flock.
       if (!is_at(path_, file_.get())) continue;
       TANDEM_CHECK(
           ::ftruncate(file_.get(), 0) == 0 && write_all(file_.get(), text_.data(), text_.size(), 0) == text_.size(),
@@ -166,7 +167,7 @@ void CheckpointLock::take_with_flock() {
       file_.close();
       return take_by_age();
     }
-    // The holder writes its name right after it has locked the file.
+    // The holder writes its name right after locking the file.
     std::string found = read_text(path_);
     for (int i = 0; i < 50 && !LockOwner::parse(found) && is_at(path_, file_.get()); ++i) {
       std::this_thread::sleep_for(milliseconds(20));
@@ -181,7 +182,7 @@ void CheckpointLock::take_with_flock() {
 void CheckpointLock::take_by_age() {
   const std::string found = read_text(path_);
   const auto age = age_of(path_);
-  // An empty file is not a lock: take_with_flock() has made it.
+  // An empty file is not a lock, because take_with_flock() creates it.
   if (!found.empty() && age && *age < options_.patience) refuse_or_take_over(found);
   const auto write = [this] {
     AtomicFile file(path_);
@@ -189,7 +190,7 @@ void CheckpointLock::take_by_age() {
     file.commit();
   };
   write();
-  // Another job may have come to the same end at the same time. The last one to write has the lock.
+  // Another job may have made the same decision at the same time. The last job to write has the lock.
   std::this_thread::sleep_for(options_.renewal / 10);
   if (const auto now = read_text(path_); now != text_) refuse_or_take_over(now);
   renewer_ = start_thread<std::jthread>("the thread that renews the lock of the checkpoints",
@@ -199,10 +200,10 @@ void CheckpointLock::take_by_age() {
 void CheckpointLock::refuse_or_take_over(const std::string& found) {
   const auto other = LockOwner::parse(found);
   if (other && owner_.restarts_run_of(*other)) return;
-  // Another process than the one that wrote the file may hold the lock.
+  // The process that holds the lock may not be the process that wrote the file.
   const bool is_held = file_.is_open();
   detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
-               other ? other->name() : "a process that has not said its name",
+               other ? other->name() : "an unknown process",
                is_held ? ". The lock is held by " + lock_holder(path_) : "",
                ". Wait for its end, or give another --checkpoint folder. If that job is gone",
                is_held ? ", or the holder of the lock is not that job" : "", ", remove ", path_.string());
@@ -210,7 +211,7 @@ void CheckpointLock::refuse_or_take_over(const std::string& found) {
 
 void CheckpointLock::check() const {
   const auto found = read_text(path_);
-  // If the file was removed and no other job has taken it, the folder is still ours.
+  // If the file was removed and no other job has created it again, this job still has the folder.
   if (found.empty() || found == text_) return;
   const auto other = LockOwner::parse(found);
   TANDEM_CHECK(!other, "another job has taken over the checkpoints in ", folder_.string(), ": ", other->name());
@@ -219,7 +220,7 @@ void CheckpointLock::check() const {
 void CheckpointLock::renew(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!wakes_.wait_for(lock, stop, options_.renewal, [&] { return stop.stop_requested(); })) {
-    // The time is null, which means the file system's own clock.
+    // A null time means the current time of the file system's own clock.
     if (read_text(path_) == text_) ::utimensat(AT_FDCWD, path_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }
 }

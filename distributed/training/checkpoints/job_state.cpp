@@ -10,17 +10,17 @@
 namespace tandem::distributed {
 namespace {
 
-// In a checkpoint, the arrays of the GradScaler are among those of the optimizer, under names with this prefix.
+// A checkpoint stores the arrays of the GradScaler among those of the optimizer, with this prefix.
 const std::string scaling_prefix = "grad_scaler/";
 
-// The arrays of a StatefulHook have names with this prefix.
+// The names of a StatefulHook's arrays have this prefix.
 const std::string hook_prefix = "hook/";
 
 void append(std::vector<NamedArray>& arrays, const std::string& prefix, const std::vector<NamedArray>& more) {
   for (const auto& [name, array] : more) arrays.push_back({prefix + name, array});
 }
 
-// Moves the arrays whose names begin with `prefix` out of `arrays`, and takes the prefix from their names.
+// Moves the arrays whose names begin with `prefix` out of `arrays`, and removes the prefix from their names.
 std::vector<NamedArray> take(std::vector<NamedArray>& arrays, const std::string& prefix) {
   std::vector<NamedArray> taken;
   std::erase_if(arrays, [&](const NamedArray& entry) {
@@ -49,7 +49,7 @@ void JobState::keep(Kept kept) {
   TANDEM_CHECK(!kept.name.empty() && kept.name.find('/') == std::string::npos, "keep: \"", kept.name,
                "\" is not a valid name: expected text without a slash");
   for (const auto& other : kept_)
-    TANDEM_CHECK(other.name != kept.name, "keep: the name \"", kept.name, "\" is already taken: give another name");
+    TANDEM_CHECK(other.name != kept.name, "keep: the name \"", kept.name, "\" is already taken: choose another name");
   kept_.push_back(std::move(kept));
 }
 
@@ -75,7 +75,7 @@ void JobState::fill(TrainingState& state) const {
 
 std::vector<NamedArray> JobState::of_rank(const std::string& generator, const std::string& generator_now) const {
   std::vector<NamedArray> state;
-  // Most programs draw the same numbers on all ranks. Their state is in the metadata.
+  // Most programs draw the same random numbers on all ranks. The generator's state is then only in the metadata.
   const std::string mine = generator + '\n' + generator_now;
   if (group_.broadcast_string(mine, 0, "random numbers of rank 0") != mine) {
     state.push_back({"generator", text_array(generator)});
@@ -130,7 +130,7 @@ void JobState::restore_kept(const std::vector<NamedArray>& arrays,
     note("note: ignored, as not kept by this run: object \"" + left[0].name.substr(0, left[0].name.find('/')) + "\"");
 }
 
-// What the next steps depend on beside model and optimizer. It is bound to the ranks that wrote it.
+// Restores the rest of the state on which the next steps depend. It fits only the ranks that wrote it.
 void JobState::restore_ranks(TrainingState& state, const std::function<void(const std::string&)>& note) {
   const auto hook = take(state.of_rank, hook_prefix);
   if (state.world_size != group_.size()) {

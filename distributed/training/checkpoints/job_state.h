@@ -1,4 +1,4 @@
-// JobState: the objects that a job consists of, whose state goes into its checkpoints.
+// JobState: the objects of a job whose state its checkpoints contain.
 #pragma once
 
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
@@ -12,13 +12,13 @@
 
 namespace tandem::distributed {
 
-// What it refers to must outlive it.
+// These objects must outlive the JobState.
 class JobState {
  public:
   JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler);
 
   void add(optim::Optimizer& optimizer);
-  // Anything else with a state dict. The same on all ranks.
+  // Any other object with a state dict. The state must be the same on all ranks.
   struct Kept {
     std::string name;
     std::function<std::vector<NamedArray>()> state_dict;
@@ -26,16 +26,18 @@ class JobState {
   };
   void keep(Kept kept);
 
-  // Error when a parameter of the model is not finite, or a buffer NaN: such a checkpoint would be useless.
+  // Throws an Error if a parameter of the model is not finite or a buffer is NaN, because such a checkpoint would be
+  // useless.
   void require_finite() const;
-  // The arrays of `state` that all ranks have alike. For rank 0.
+  // Sets the arrays of `state` that are equal on all ranks. Only rank 0 calls it.
   void fill(TrainingState& state) const;
-  // The state that only this rank has. The arguments are TrainingState's of the same names. Collective.
+  // Returns the state that only this rank has. The arguments are the members of TrainingState with the same names.
+  // Collective.
   std::vector<NamedArray> of_rank(const std::string& generator, const std::string& generator_now) const;
-  // Brings the objects, and default_generator(), to what a checkpoint says, and drops its arrays. `note` is told which
-  // parts no longer fit this job. Sets the generators of `state` to those of this rank. Collective.
+  // Restores the objects and default_generator() from a checkpoint, and drops its arrays. Calls `note` for parts that
+  // no longer fit this job. Sets the generators of `state` to those of this rank. Collective.
   void restore(TrainingState& state, const std::function<void(const std::string&)>& note);
-  // Copies all that training changes, and default_generator(). Returns the function that restores them bit for bit.
+  // Copies everything that training changes, and default_generator(). Returns a function that restores it bit for bit.
   [[nodiscard]] std::function<void()> remember();
 
  private:
@@ -45,8 +47,8 @@ class JobState {
   ProcessGroup& group_;
   DistributedDataParallel& ddp_;
   optim::GradScaler& scaler_;
-  optim::Optimizer* optimizer_ = nullptr;  // the first one
-  std::vector<Kept> kept_;                 // further optimizers are among them
+  optim::Optimizer* optimizer_ = nullptr;  // the first optimizer
+  std::vector<Kept> kept_;                 // includes further optimizers
   int optimizers_ = 0;
 };
 

@@ -12,8 +12,8 @@ using Json = nlohmann::json;
 
 const std::string rank_prefix = "rank-";
 
-// The ranks meet before each turn, because a group's operations are bounded by its timeout and writing is not. A turn
-// is so small (chosen) that even a slow disk takes it in well under the default timeout.
+// The ranks synchronise before each turn, because the group's timeout bounds its operations, but not writing. A turn is
+// so small (chosen) that even a slow disk writes it in well under the default timeout.
 constexpr std::size_t bytes_of_turn = std::size_t{64} << 20;
 
 std::size_t bytes_of(const ExpectedArray& array) {
@@ -56,7 +56,7 @@ std::size_t RankArrays::bytes() const {
 
 int RankArrays::owner() const { return static_cast<int>(parse_rank_name(all_[next_].name)->first); }
 
-// Between arrays of two dtypes, rank 0 may write arrays that are not counted here.
+// Between arrays of two dtypes, rank 0 may write other arrays, which are not counted here.
 void RankArrays::begin_turn_if_due() {
   const bool is_due = next_ == 0 || all_[next_].dtype != all_[next_ - 1].dtype || turn_bytes_ >= bytes_of_turn;
   if (is_due) {

@@ -1,4 +1,4 @@
-// RankArrays: what each rank alone has, on its way into the checkpoint that rank 0 writes.
+// RankArrays: sends the arrays that only one rank has to rank 0, which writes them into the checkpoint.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -14,22 +14,22 @@
 
 namespace tandem::distributed {
 
-// The arrays travel one at a time, in the order of the file, so rank 0 never holds more than one that is not its own.
-// While rank 0 writes, the other ranks wait for signs of life from it, as in run_together().
+// The ranks send one array at a time, in the order of the file, so rank 0 never holds more than one array of another
+// rank. While rank 0 writes, the other ranks wait for signs of life from it, as in run_together().
 class RankArrays {
  public:
-  // `mine` are the arrays of this rank, on any device. Other ranks may have others. Collective.
+  // `mine` are the arrays of this rank, on any device. Other ranks may have different arrays. Collective.
   RankArrays(ProcessGroup& group, std::vector<NamedArray> mine);
   RankArrays(const RankArrays&) = delete;
   RankArrays& operator=(const RankArrays&) = delete;
 
-  // Those of all ranks, "rank-R/NAME", in the order of the file.
+  // Returns the arrays of all ranks, "rank-R/NAME", in the order of the file.
   const std::vector<ExpectedArray>& all() const { return all_; }
   std::size_t bytes() const;  // of all ranks
 
-  // On rank 0: the next of all(), which must be `expected`.
+  // Returns the next of all(), which must be `expected`. Only rank 0 calls it.
   Array take(const ExpectedArray& expected);
-  // On the other ranks: sends what this rank has, while rank 0 takes one after the other.
+  // Sends the arrays of this rank while rank 0 calls take(). Only the other ranks call it.
   void give();
 
  private:
@@ -40,10 +40,10 @@ class RankArrays {
   std::vector<NamedArray> mine_;
   std::vector<ExpectedArray> all_;
   std::size_t next_ = 0;        // in all()
-  std::size_t turn_bytes_ = 0;  // what this turn has come to so far
+  std::size_t turn_bytes_ = 0;  // the bytes of the current turn so far
 };
 
-// The rank and the NAME in "rank-R/NAME"; nullopt for other names.
+// Returns the rank and the NAME in "rank-R/NAME", or nullopt for other names.
 std::optional<std::pair<std::int64_t, std::string>> parse_rank_name(const std::string& name);
 
 }  // namespace tandem::distributed

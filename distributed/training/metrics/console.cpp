@@ -10,9 +10,10 @@
 namespace tandem::distributed {
 namespace {
 
-constexpr double progress_interval = 0.2;  // seconds; chosen: no faster than a person can read
+constexpr double progress_interval = 0.2;  // seconds; chosen: a user can't read faster
 
-// The columns of the terminal. A progress line must be shorter: a line that wraps can't be cleared as one line.
+// Returns the number of columns of the terminal. A progress line must be shorter, because a wrapped line can't be
+// cleared as one line.
 std::size_t terminal_width() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
@@ -35,13 +36,13 @@ void Console::line(const std::string& text) {
 void Console::note(const std::string& text) {
   if (!speaks_) return;
   clear_progress();
-  std::cerr << start_of_line(STDERR_FILENO) << text << std::endl;  // also where the terminal shows "^C" alone
+  std::cerr << start_of_line(STDERR_FILENO) << text << std::endl;  // also replaces a lone "^C" on the terminal
 }
 
 bool Console::wants_progress() const { return speaks_ && on_terminal_ && now() >= next_progress_; }
 
 void Console::progress(const std::vector<std::string>& parts) {
-  // "\x1b[K" clears what the line before left behind the new text.
+  // "\x1b[K" clears the rest of the previous line after the new text.
   std::cout << '\r' << progress_line(parts, terminal_width() - 1) << "\x1b[K" << std::flush;
   progress_shown_ = true;
   next_progress_ = now() + progress_interval;

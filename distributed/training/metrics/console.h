@@ -1,4 +1,4 @@
-// Console: the lines that a training program prints for people.
+// Console: prints the lines of a training program for the user.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace tandem::distributed {
 
-// With `speaks` false, nothing is printed; a program lets one rank speak. On a terminal, a progress line stands at the
-// bottom, and other lines appear in its place. Where stdout is no terminal, there is no progress line. For one thread.
+// If `speaks` is false, it prints nothing. A program sets it on one rank only. On a terminal, a progress line is at the
+// bottom, and other lines replace it. If stdout is not a terminal, there is no progress line. Only one thread may use a
+// Console.
 class Console {
  public:
   explicit Console(bool speaks);
@@ -16,16 +17,16 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Prints a result, on stdout.
+  // Prints a result on stdout.
   void line(const std::string& text);
-  // Prints what is no result, on stderr: settings that the program chose, warnings.
+  // Prints other lines on stderr: settings that the program chose, and warnings.
   void note(const std::string& text);
 
-  // Whether a new progress line is due. On a terminal one is due five times a second, elsewhere never.
+  // Returns whether a new progress line is due: five times a second on a terminal, never elsewhere.
   bool wants_progress() const;
   bool is_on_terminal() const { return on_terminal_; }
-  // The parts that fit into the terminal's width, in this order. Those from the first one on that does not fit are left
-  // out as a whole, because half of a number is a wrong number.
+  // Prints the parts that fit into the terminal's width, in order. It omits the first part that does not fit, and all
+  // later parts. A part is never truncated, because half of a number is a wrong number.
   void progress(const std::vector<std::string>& parts);
 
  private:
@@ -37,10 +38,10 @@ class Console {
   double next_progress_ = 0;  // seconds on a steady clock
 };
 
-// The text of such a line: at most `width` columns.
+// Returns the text of a progress line, at most `width` columns.
 std::string progress_line(const std::vector<std::string>& parts, std::size_t width);
 
-// "1 step", "2 steps", "3 processes".
+// Returns "1 step", "2 steps" or "3 processes".
 std::string counted(std::int64_t n, const std::string& thing, const std::string& plural = "s");
 
 }  // namespace tandem::distributed

@@ -24,8 +24,8 @@ void Evaluation::try_out(const Progress& progress) {
   is_trying_out_ = false;
 }
 
-// The random numbers of the training go on as if nothing had been evaluated. So the weights do not depend on how often
-// that is done.
+// Restores the random numbers of the training after the evaluation, so the weights do not depend on the number of
+// evaluations.
 std::vector<Metric> Evaluation::run() {
   if (!evaluate_) return {};
   return log_.aside([this] {
@@ -44,7 +44,7 @@ std::vector<Metric> Evaluation::run() {
 }
 
 void Evaluation::finish() const {
-  // A training that is out of patience has said so already.
+  // If the training is out of patience, it has already printed a line about that.
   if (!ranking_.is_on() || ranking_.best_step() >= 0 || ranking_.since() == 0 || is_out_of_patience()) return;
   log_.note(fmt::format("warning: there is no best by {}: no value of {} was finite", ranking_.wanted(),
                         counted(ranking_.since(), "evaluation")));
@@ -52,7 +52,7 @@ void Evaluation::finish() const {
 
 bool Evaluation::consider(const std::vector<Metric>& figures, const Progress& progress) {
   if (!ranking_.is_on()) return false;
-  // Times and the total loss are each rank's own figures.
+  // Times and the total loss differ between ranks, so rank 0 decides.
   const bool has_place_here = ranking_.consider(figures, progress.position().step);
   const std::string said =
       group_->broadcast_string((has_place_here ? "keep " : "drop ") + ranking_.state_text(), 0, "the best evaluations");

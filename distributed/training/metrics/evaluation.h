@@ -1,4 +1,4 @@
-// Evaluation: the program's own figures: when they are computed, and which of them were the best.
+// Evaluation: computes the program's own metrics, and ranks them.
 #pragma once
 
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
@@ -13,7 +13,7 @@
 
 namespace tandem::distributed {
 
-// What the constructor gets must outlive the object. All functions are collective.
+// The constructor's arguments must outlive the object. All functions are collective.
 class Evaluation {
  public:
   using Evaluate = std::function<std::vector<Metric>()>;
@@ -24,16 +24,16 @@ class Evaluation {
   void set(const Evaluate& evaluate) { evaluate_ = evaluate; }
   bool is_there() const { return static_cast<bool>(evaluate_); }
 
-  // Evaluates one batch before the training, and drops the figures. So an error of the evaluation, or a --keep-best
-  // that no figure has, is found before hours of training.
+  // Evaluates one batch before the training, and discards the metrics. This detects an error in the evaluation, or an
+  // unknown metric in --keep-best, before hours of training.
   void try_out(const Progress& progress);
   bool is_trying_out() const { return is_trying_out_; }
-  // The program's figures; none without a function.
+  // Returns the program's metrics, or no metrics if no function is set.
   std::vector<Metric> run();
-  // Returns whether the current checkpoint is kept for `figures`. Prints a line when they are the best ones so far.
+  // Returns whether to keep the current checkpoint because of `figures`. Prints a line if they are the best so far.
   // Rank 0 decides.
   bool consider(const std::vector<Metric>& figures, const Progress& progress);
-  // The training is over. A warning where figures were compared and none was the best.
+  // Called when the training is over. Prints a warning if metrics were compared and none was the best.
   void finish() const;
   bool is_out_of_patience() const { return options_.patience > 0 && ranking_.since() >= options_.patience; }
 

@@ -12,10 +12,10 @@
 namespace tandem::distributed {
 namespace {
 
-// The frame in which the lines are drawn, and the size of the whole, in pixels.
+// The size of the image, and the frame around the lines, in pixels.
 constexpr double width = 720, height = 400, left = 64, right = 704, top = 64, bottom = 344;
 constexpr const char* grey = "#767676";
-constexpr std::array colours = {"#d55e00", "#0072b2", "#009e73", "#cc79a7"};  // Okabe and Ito's
+constexpr std::array colours = {"#d55e00", "#0072b2", "#009e73", "#cc79a7"};  // the palette of Okabe and Ito
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -38,7 +38,7 @@ std::string line_between(double x1, double y1, double x2, double y2, double opac
       x2, y2, grey, opacity);
 }
 
-// Where numbers lie in the picture.
+// Converts numbers to positions in the image.
 class Scale {
  public:
   explicit Scale(const LineChart& chart) : first_(std::log10(chart.x.front())), last_(std::log10(chart.x.back())) {

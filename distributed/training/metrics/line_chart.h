@@ -1,4 +1,4 @@
-// LineChart: numbers over a logarithmic axis, as a picture. (bench/plot draws bars, in Python.)
+// LineChart: draws numbers over a logarithmic axis. (bench/plot draws bars, in Python.)
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace tandem::distributed {
 struct LineChart {
   std::string title, x_label, y_label;
   std::vector<double> x;  // growing, above 0
-  // Each line has a name and a number for each x. Numbers above twice the first line's first are cut off there: a loss
-  // that diverges would hide the rest.
+  // Each line has a name and a number for each x. Numbers are capped at twice the first number of the first line,
+  // because a diverging loss would hide the rest.
   std::vector<std::pair<std::string, std::vector<double>>> lines;
   struct Mark {
     double x;
@@ -22,8 +22,8 @@ struct LineChart {
   std::optional<Mark> mark;
 };
 
-// Writes an SVG file, whole or not at all. Its colours show on light and on dark pages. Error when there is no number,
-// or when the file can't be written.
+// Writes a complete SVG file or none. Its colours are visible on light and on dark pages. Throws an Error if there are
+// no numbers, or if the file can't be written.
 void write_svg(const LineChart& chart, const std::filesystem::path& file);
 
 }  // namespace tandem::distributed

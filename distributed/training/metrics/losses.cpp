@@ -9,7 +9,7 @@ namespace {
 
 constexpr double no_loss = std::numeric_limits<double>::quiet_NaN();
 
-// `sum` and two counts in one array on its device, so that one reduction over the ranks serves all three.
+// Returns `sum` and two counts in one array on the same device, so all three need only one reduction over the ranks.
 Array with_counts(const Array& sum, double first, double second) {
   const auto all = Array::from(std::vector{0.0f, static_cast<float>(first), static_cast<float>(second)}, {3});
   const Array on_device = all.to(sum.device());

@@ -13,23 +13,23 @@ struct Table {
   std::vector<std::vector<double>> values;  // by column, then by row
 };
 
-// All ranks must give the same value, one that is already summed or averaged over the ranks. In files, nan becomes
-// null.
+// All ranks must return the same value, already summed or averaged over the ranks. In files, nan becomes null.
 struct Metric {
-  // How people see it: 0.98 as "98.00 %", as "0.98", or as "0.98 s".
+  // How the value is printed: 0.98 as "98.00 %", as "0.98", or as "0.98 s".
   enum class Kind { fraction, number, seconds };
 
   std::string name;  // "test_accuracy"
-  // Several numbers are written to files and not shown.
+  // Vectors and tables are written to files, but not printed.
   std::variant<double, std::vector<double>, Table> value;
   Kind kind = Kind::number;
 };
 
-// NaN without its sign, which says nothing to people; other numbers as they are.
+// Returns NaN without its sign, which has no meaning for users, and other numbers unchanged.
 double plain(double value);
-// "test accuracy 98.00 %, loss 0.071"; several numbers are left out.
+// Returns "test accuracy 98.00 %, loss 0.071". It omits vectors and tables.
 std::string shown(const std::vector<Metric>& metrics);
-// A table as Markdown, for TensorBoard. Error when it has not as many values as rows and columns.
+// Returns a table as Markdown, for TensorBoard. Throws an Error if the number of values does not match the rows and
+// columns.
 std::string markdown(const Table& table, Metric::Kind kind);
 
 }  // namespace tandem::distributed

@@ -15,7 +15,7 @@ namespace tandem::distributed {
 
 using Json = nlohmann::ordered_json;
 
-// The library of JSON finds this function by its name.
+// The JSON library finds this function by its name.
 static void to_json(Json& json, const Table& table) {
   Json columns = Json::object();
   for (std::size_t i = 0; i < table.columns.size(); ++i) columns[utf8_escaped(table.columns[i])] = table.values.at(i);
@@ -29,11 +29,11 @@ namespace {
 // The beginning of every line.
 const std::string beginning = R"({"kind":")";
 
-// Returns whether a line was written after a checkpoint with so many finished epochs and steps.
+// Returns whether a line was written after a checkpoint with these numbers of finished epochs and steps.
 bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
   const Json line = Json::parse(text, nullptr, false);
   if (!line.is_object()) return false;
-  // Another program may write lines of its own to the file.
+  // Another program may write its own lines to the file.
   const auto is = [&](const char* kind) { return line.contains("kind") && line["kind"] == kind; };
   const auto is_above = [&](const char* name, std::int64_t least) {
     return line.contains(name) && line[name].is_number_integer() && line[name].get<std::int64_t>() > least;
@@ -41,7 +41,7 @@ bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
   return is("epoch") ? is_above("epoch", epoch - 1) : (is("step") || is("evaluation")) && is_above("step", step);
 }
 
-// Returns whether the last line of a regular file has no end.
+// Returns whether the last line of a regular file is incomplete.
 bool ends_within_line(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return false;
@@ -55,8 +55,9 @@ bool ends_within_line(const std::string& path) {
 void MetricsFile::open(const std::string& path) {
   if (path.empty()) return;
   path_ = path;
-  // If the path is a pipe without a reader, opening the stream would block. So the probe is opened first, with
-  // O_NONBLOCK, and fails then. It is closed after the stream is open, so that a reader of the pipe sees no end.
+  // If the path is a pipe without a reader, opening the stream would block. The probe is therefore opened first with
+  // O_NONBLOCK, which fails in that case. It is closed only after the stream is open, so a reader of the pipe sees no
+  // end.
   const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
   TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
                errno == ENXIO ? "it is a pipe without a reader; start the reader first" : explain_file_error(errno));
@@ -83,7 +84,7 @@ void MetricsFile::cut_back(std::int64_t epoch, std::int64_t step) {
   std::error_code error;
   if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return;
   std::ifstream file(path_, std::ios::binary);
-  std::uintmax_t end = 0, kept = 0;  // the bytes that were read, and of those the ones that are kept
+  std::uintmax_t end = 0, kept = 0;  // the number of bytes read, and how many of them to keep
   for (std::string line; std::getline(file, line);) {
     const bool is_whole = !file.eof();
     end += line.size() + is_whole;

@@ -20,7 +20,7 @@ ProfileWindow::ProfileWindow(const TrainingOptions& options, int rank, int size,
       output_(note_),
       is_on_(!file_.empty() && options.profile_steps == StepWindow{}) {
   if (file_.empty() || is_on_) return;
-  // Finds out now, and not in the middle of the training, whether the file can be written.
+  // Check now, not in the middle of the training, whether the file can be written.
   Profile::start(file_, rank_);
   Profile::stop();
 }
@@ -52,7 +52,7 @@ void ProfileWindow::finish() {
 }
 
 std::string summary_text(const ProfileSummary& summary, std::int64_t steps) {
-  // Ranges of the thread that trains. None of these names lies in another of them.
+  // Ranges of the training thread. None of these ranges contains another.
   const auto share_of = [&](std::initializer_list<const char*> names) {
     double seconds = 0;
     for (const auto& row : summary.rows)
@@ -70,7 +70,7 @@ std::string summary_text(const ProfileSummary& summary, std::int64_t steps) {
     std::int64_t count = 0;
     double self = 0;
   };
-  std::map<std::string, Sum> sums;  // by name, over the lanes
+  std::map<std::string, Sum> sums;  // by name, summed over the lanes
   double all = 0;
   for (const auto& row : summary.rows) {
     const bool waits = row.name.starts_with("wait for ") || row.name == "load batch";

@@ -1,4 +1,4 @@
-// ProfileWindow: the trace of a training (--profile), of all steps or of some, and what it says in a few lines.
+// ProfileWindow: traces all or some steps of a training (--profile), and summarises the trace in a few lines.
 #pragma once
 
 #include <tandem/core/profile/profile.h>
@@ -11,19 +11,20 @@
 
 namespace tandem::distributed {
 
-// For one thread. Without --profile every function does nothing.
+// Only one thread may use it. Without --profile, no function has an effect.
 class ProfileWindow {
  public:
-  // `options` must outlive the object. `note` gets the lines of the summary.
+  // `options` must outlive the object. `note` is called with the lines of the summary.
   ProfileWindow(const TrainingOptions& options, int rank, int size, std::function<void(const std::string&)> note);
 
-  // A step begins; `number` counts from 1. With --profile-steps, the trace begins with the first of these.
+  // Called when a step begins. `number` counts from 1. With --profile-steps, the trace begins with the first of these
+  // steps.
   void begin_step(std::int64_t number);
-  // That step is over. After the last one of --profile-steps the trace ends, with a summary.
+  // Called when the step is over. After the last step of --profile-steps, the trace ends with a summary.
   void end_step(std::int64_t number);
-  // The training is over: a trace that is being written ends, with a summary. A line says that there is none.
+  // Called when the training is over. Ends a running trace with a summary. Prints a line if there was no step to trace.
   void finish();
-  // Error when the trace could not be written later on. The training has gone on without it.
+  // Throws an Error if writing the trace failed during the training, which continued without it.
   void require_written() const { output_.require_written(); }
 
  private:
@@ -32,13 +33,14 @@ class ProfileWindow {
   const int rank_;
   const std::function<void(const std::string&)> note_;
   SideOutput output_;
-  bool is_on_;              // a trace is written
-  bool is_over_ = false;    // it has been written
-  std::int64_t steps_ = 0;  // in it
+  bool is_on_;              // whether a trace is running
+  bool is_over_ = false;    // whether the trace has been written
+  std::int64_t steps_ = 0;  // number of steps in the trace
 };
 
-// The shares of time that a thread waited, and the operations that took most of it: 12 lines at most. The thread that
-// trains has the lane "compute". Where GPUs have lanes, their kernels are listed, else what threads compute.
+// Returns the fractions of time that a thread waited, and the operations that took the most time, in at most 12 lines.
+// The training thread has the lane "compute". If GPUs have lanes, the text lists their kernels, otherwise the
+// computations of threads.
 std::string summary_text(const ProfileSummary& summary, std::int64_t steps);
 
 }  // namespace tandem::distributed

@@ -22,7 +22,7 @@ void Progress::go_on(Position position, const Division& before) {
     position.batch = 0;
   }
   loader_.leave_out(position.before);
-  // One sample for each rank would be a batch that batch norms refuse, and the job could not go on.
+  // Skip a rest of one sample for each rank, because batch norms reject such a batch, and the job could not continue.
   if (before != division_ && position.before > 0 && division_.batch_size > 1 && loader_.samples() == 1)
     loader_.leave_out(position.before = loader_.dataset().size());
   position_ = position;

@@ -12,7 +12,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Takes one word of `words` as a number. Error when it is not one.
+// Reads one word of `words` as a number. Throws an Error if it is not a number.
 template <class T, class Convert>
 T take(std::istringstream& words, Convert convert) {
   std::string word;
@@ -99,7 +99,7 @@ std::set<std::int64_t> Ranking::others() const {
   return steps;
 }
 
-// The best value, its step and since() come first, then value and step of each of the other places.
+// The text contains the best value, its step and since(), followed by the value and step of each of the other places.
 std::string Ranking::state_text() const {
   std::string text = fmt::format("{:a} {} {}", places_.empty() ? 0.0 : places_[0].value, best_step(), since_);
   for (std::size_t i = 1; i < places_.size(); ++i) text += fmt::format(" {:a} {}", places_[i].value, places_[i].step);

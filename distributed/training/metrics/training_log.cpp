@@ -9,7 +9,7 @@
 namespace tandem::distributed {
 namespace {
 
-// "0:07", "12:30", "3h05m".
+// Returns "0:07", "12:30" or "3h05m".
 std::string time_text(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
   const auto minutes = whole / 60;
@@ -17,7 +17,7 @@ std::string time_text(double seconds) {
                       : fmt::format("{}h{:02}m", minutes / 60, minutes % 60);
 }
 
-// "3.4 images/s", "120 images/s".
+// Returns "3.4 images/s" or "120 images/s".
 std::string rate_text(double rate, const std::string& samples) {
   return fmt::format("{:.{}f} {}/s", rate, rate < 9.95 ? 1 : 0, samples);
 }
@@ -47,7 +47,7 @@ void TrainingLog::begin_epoch(std::int64_t begin) {
   epoch_start_ = line_start_ = Clock::now();
   epoch_begin_ = line_begin_ = begin;
   epoch_seconds_ = 0;
-  // A sign of life: the first step may take long.
+  // Show a sign of life, because the first step may take long.
   if (console_.wants_progress()) console_.progress({"the first step is running"});
 }
 
@@ -65,7 +65,7 @@ void TrainingLog::progress(const Progress& progress, double loss) {
   const std::int64_t steps_at_most = std::max<std::int64_t>(0, options_.max_steps - at.step);
   const double all = std::min(static_cast<double>(left) + static_cast<double>(steps_later * accumulate),
                               static_cast<double>(steps_at_most) * static_cast<double>(accumulate));
-  // A loss that is not finite, as f16 may have in a step that it leaves out, would spoil all later ones.
+  // A loss that is not finite would spoil all later values. With f16, a skipped step may have such a loss.
   if (std::isfinite(loss)) smooth_loss_ = 0.9 * smooth_loss_.value_or(loss) + 0.1 * loss;
   console_.progress(
       {fmt::format("epoch {}/{} batch {}/{}", at.epoch + 1, options_.epochs, at.batch, progress.batches()),

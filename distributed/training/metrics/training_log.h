@@ -1,4 +1,4 @@
-// TrainingLog: what a training tells people and writes down: lines, a progress line, metrics, event files.
+// TrainingLog: prints the lines and the progress line of a training, and writes its metrics and event files.
 #pragma once
 
 #include <tandem/core/io/event_file.h>
@@ -19,47 +19,47 @@
 
 namespace tandem::distributed {
 
-// Rank 0 speaks and writes. On the other ranks every function does nothing. For one thread.
+// Only rank 0 prints and writes. On other ranks, no function has an effect. Only one thread may use it.
 class TrainingLog {
  public:
   // `options` must outlive the object.
   TrainingLog(const TrainingOptions& options, bool is_rank_0);
 
-  // Opens the files of --metrics and --log-dir. Error when one can't be written.
+  // Opens the files of --metrics and --log-dir. Throws an Error if a file can't be written.
   void open();
-  // Error when one of them could not be written later on. The training has gone on without it.
+  // Throws an Error if writing a file failed during the training, which continued without it.
   void require_written() const;
-  // Removes what an earlier job wrote to these files after the checkpoint from which this one goes on.
+  // Removes the entries that an earlier job wrote to these files after the checkpoint from which this job resumes.
   void go_on_from(const Position& position);
 
-  void line(const std::string& text) { console_.line(text); }  // a result, on stdout
-  void note(const std::string& text) { console_.note(text); }  // what is no result, on stderr
+  void line(const std::string& text) { console_.line(text); }  // prints a result on stdout
+  void note(const std::string& text) { console_.note(text); }  // prints other lines on stderr
   EventFile* events() { return events_.get(); }                // null without --log-dir
 
-  // Time runs from here: of an epoch, of which the first `begin` batches were done before, and of a step line.
+  // Starts the clocks of an epoch and of a step line. The first `begin` batches of the epoch were done earlier.
   void begin_epoch(std::int64_t begin);
-  // The host has seen the end of a batch.
+  // Called when the host has noticed the end of a batch.
   void end_batch();
-  // `work` is no training: its time does not count.
+  // Calls `work`, whose time does not count as training time.
   template <class F>
   auto aside(const F& work) {
     const Pause pause(*this);
     return work();
   }
 
-  // On a terminal a line of progress is due a few times a second. `loss`: of the last batch.
+  // On a terminal, a progress line is due a few times a second. `loss` is the loss of the last batch.
   bool wants_progress() const { return console_.wants_progress(); }
   void progress(const Progress& progress, double loss);
   void progress(const std::string& what, std::int64_t done, std::int64_t all);
-  // A step line. `loss`: the mean of all ranks.
+  // Writes a step line. `loss` is the mean over all ranks.
   void step(const Progress& progress, double loss, double lr);
-  // The lines of an epoch that is over, or that a limit has ended. `total_loss`: of all ranks.
+  // Writes the lines of an epoch that is over, or that a limit has ended. `total_loss` is the sum over all ranks.
   void epoch(const Progress& progress, double total_loss, const std::vector<Metric>& metrics);
-  // Figures outside of an epoch's lines.
+  // Writes the metrics of an evaluation that is not part of an epoch's lines.
   void evaluation(const Progress& progress, const std::vector<Metric>& metrics);
-  // Error when two figures have one name, or when one has the name of a figure that epochs have anyway.
+  // Throws an Error if two metrics have the same name, or if a metric has the name of an epoch's built-in metric.
   static void check_names(const std::vector<Metric>& metrics);
-  // The figures of an epoch besides the program's own.
+  // Returns the built-in metrics of an epoch.
   std::vector<Metric> epoch_figures(const Progress& progress, double total_loss) const;
 
  private:
@@ -95,7 +95,7 @@ class TrainingLog {
   std::int64_t epoch_begin_ = 0;       // the batch with which this process began the epoch
   Clock::time_point epoch_start_;      // the time of epoch_begin_
   double epoch_seconds_ = 0;           // the time from epoch_start_ to the last batch
-  std::optional<double> smooth_loss_;  // of the progress lines so far
+  std::optional<double> smooth_loss_;  // the running average in the progress lines
   std::int64_t line_begin_ = 0;        // the first batch after the last step line
   Clock::time_point line_start_;       // the time of line_begin_
 };

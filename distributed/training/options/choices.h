@@ -1,4 +1,5 @@
-// What a training program may choose by name: where it computes, how gradients travel, and who averages them.
+// The named choices of a training program: the device, the compression of gradients, and the strategy that averages
+// them.
 #pragma once
 
 #include <tandem/core/base/enum_names.h>
@@ -7,8 +8,8 @@
 
 namespace tandem::distributed {
 
-enum class DeviceChoice { automatic, cpu, cuda };      // automatic: a GPU where this build and host have one
-enum class Compression { none, bf16, f16, powersgd };  // of gradients on their way
+enum class DeviceChoice { automatic, cpu, cuda };      // automatic: a GPU if this build and host have one
+enum class Compression { none, bf16, f16, powersgd };  // of gradients that are sent
 enum class StrategyChoice { ddp, dp, ps, ring };       // docs/strategies.md
 
 constexpr std::int64_t least_sweep_steps = 10;  // of the learning-rate finder (lr_finder.h)

@@ -8,8 +8,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Options that say where a training runs and what it leaves, and those of which a Trainer says itself what a change
-// means.
+// Options that say where a training runs and what it writes, and options for which the Trainer itself reports a change.
 const std::set<std::string> without_effect = {
     "--device",     "--backend",    "--init-method",      "--local-rank", "--timeout",          "--interface",
     "--open-store", "--threads",    "--workers",          "--max-steps",  "--max-time",         "--bucket-cap-mb",
@@ -21,7 +20,7 @@ const std::set<std::string> without_effect = {
 }  // namespace
 
 void check_same_on_all_ranks(const GivenOptions& given, ProcessGroup& group) {
-  // Only rank 0 writes files. The others may differ because hosts do.
+  // Only rank 0 writes files. The other options may differ because hosts differ.
   static const std::set<std::string> may_differ = {
       "--device",  "--init-method", "--local-rank", "--interface", "--open-store", "--threads", "--workers", "--data",
       "--predict", "--metrics",     "--log-dir",    "--save",      "--find-lr",    "--profile", "--quiet"};

@@ -1,4 +1,4 @@
-// Which GPU a training program computes on.
+// Chooses the GPU of a training program.
 #pragma once
 
 #include <tandem/core/device/device.h>
@@ -6,11 +6,11 @@
 
 namespace tandem::distributed {
 
-// Whether this build can compute on GPUs at all.
+// Whether this build can compute on GPUs.
 extern const bool build_has_cuda;
 
-// The GPU of this process. `is_auto`: it may also compute on the CPU. Error, with the reason, when there is none for
-// it. All processes of a host throw alike.
+// Returns the GPU of this process. `is_auto` is whether the process may also compute on the CPU. Throws an Error with
+// the reason if there is no GPU for it. If it throws on one process of a host, it throws on all.
 Device find_gpu(const Environment& environment, bool is_auto);
 
 }  // namespace tandem::distributed

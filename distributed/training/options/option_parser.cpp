@@ -33,7 +33,7 @@ std::string allowed(OptionRange range) {
   return text.str();
 }
 
-// Converts the whole of `text` to a number. UsageError unless it is a finite T in `range`.
+// Converts the whole `text` to a number. Throws a UsageError unless it is a finite T in `range`.
 template <class T>
 T parse_number(const std::string& name, const std::string& text, OptionRange range) {
   T value{};

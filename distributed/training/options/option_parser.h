@@ -1,5 +1,5 @@
-// OptionParser: the options of a program. It parses with CLI11, but converts and checks every value itself, so that all
-// errors read alike.
+// OptionParser: parses the options of a program. It uses CLI11, but converts and checks every value itself, so all
+// errors have the same style.
 #pragma once
 
 #include <tandem/core/base/enum_names.h>
@@ -26,7 +26,7 @@ struct OptionRange {
   double max = std::numeric_limits<double>::max();
 };
 
-// "90s", "90m" or "2h"; UsageError for any other text.
+// Parses "90s", "90m" or "2h". Throws a UsageError for any other text.
 std::chrono::duration<double> parse_duration(const std::string& name, const std::string& text);
 
 // Steps of a job, counted from 1. The default is all of them.
@@ -35,12 +35,12 @@ struct StepWindow {
   bool operator==(const StepWindow&) const = default;
 };
 
-// "10:20" for the steps from 10 to 20; UsageError for any other text.
+// Parses "10:20", the steps from 10 to 20. Throws a UsageError for any other text.
 StepWindow parse_steps(const std::string& name, const std::string& text);
 
-// Each option belongs to a group, under which --help lists it. In the names of options, dashes and underscores are the
-// same. Of an option that is given twice, the last value counts. A value that is not allowed is a UsageError. What a
-// `value` refers to must outlive parse().
+// Each option belongs to a group, under which --help lists it. Dashes and underscores are equivalent in the names of
+// options. If an option is set twice, the last value counts. parse() throws a UsageError for an invalid value. The
+// variable behind each `value` must outlive parse().
 class OptionParser {
  public:
   OptionParser(const std::string& program, const std::string& description);
@@ -48,10 +48,10 @@ class OptionParser {
   OptionParser(const OptionParser&) = delete;
   OptionParser& operator=(const OptionParser&) = delete;
 
-  // `set` gets the text that the user gives. `type` stands for it in the help.
+  // `set` is called with the user's text. `type` is its placeholder in the help.
   void option(const std::string& group, const std::string& name, const std::string& type, const std::string& help,
               std::function<void(const std::string&)> set);
-  // A finite number in `range`. T: double, std::int64_t, std::uint64_t.
+  // Adds an option with a finite number in `range`. T is double, std::int64_t or std::uint64_t.
   template <class T>
   void number(const std::string& group, const std::string& name, std::function<void(T)> set, const std::string& help,
               OptionRange range);
@@ -60,12 +60,12 @@ class OptionParser {
     number<T>(
         group, name, [&value](T given) { value = given; }, help, range);
   }
-  // A text that is not empty.
+  // Adds an option with a non-empty text.
   void text(const std::string& group, const std::string& name, const std::string& type, std::string& value,
             const std::string& help);
   void choice(const std::string& group, const std::string& name, std::vector<std::string> choices,
               std::function<void(const std::string&)> set, const std::string& help);
-  // One of the names of E's values (core/base/enum_names.h).
+  // Adds an option with one of the names of E's values (core/base/enum_names.h).
   template <NamedEnum E>
   void choice(const std::string& group, const std::string& name, E& value, const std::string& help) {
     std::vector<std::string> names;
@@ -73,17 +73,17 @@ class OptionParser {
     choice(
         group, name, std::move(names), [&value](const std::string& given) { value = value_named<E>(given); }, help);
   }
-  // Arguments without an option before them, of which there must be one or more.
+  // Adds positional arguments, of which the user must pass at least one.
   void arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  // When the user gives it, `value` becomes the opposite.
+  // Adds a switch that inverts `value`.
   void flag(const std::string& group, const std::string& name, bool& value, const std::string& help);
 
-  // Returns the text that --help or --version asks for; empty when neither is given.
+  // Returns the text for --help or --version, or an empty string if neither is set.
   std::string parse(int argc, const char* const* argv);
 
-  // After parse().
+  // Returns whether the user has set the option. Call it after parse().
   bool given(const std::string& name) const;
-  // The options that the user has given, as "--lr", and their values. A flag's value is "on".
+  // Returns the options that the user has set, by name ("--lr"), with their values. A flag's value is "on".
   const std::map<std::string, std::string>& given() const { return given_; }
 
  private:

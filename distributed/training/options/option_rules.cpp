@@ -9,7 +9,7 @@
 namespace tandem::distributed {
 namespace {
 
-// UsageError when an option is given that the strategy lacks.
+// Throws a UsageError if the user has set an option that the strategy does not support.
 void check_strategy(StrategyChoice strategy, const std::map<std::string, std::string>& given, DType dtype) {
   static const std::map<StrategyChoice, std::vector<const char*>> lacks = {
       {StrategyChoice::dp, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},

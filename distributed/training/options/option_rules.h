@@ -1,11 +1,11 @@
-// Which options of training programs need each other, and which exclude each other.
+// Checks which options of training programs require or exclude each other.
 #pragma once
 
 #include <tandem/distributed/training/options/training_options.h>
 
 namespace tandem::distributed {
 
-// UsageError, with what to do, when the options that the user has given do not go together.
+// Throws a UsageError that says what to do if the user's options are incompatible.
 void check_together(const TrainingOptions& options);
 
 }  // namespace tandem::distributed

@@ -16,7 +16,7 @@
 namespace tandem::distributed {
 namespace {
 
-// How this process names itself in errors. Known even if the launcher's variables contradict each other.
+// How this process identifies itself in errors. This is known even if the launcher's variables contradict each other.
 struct Speaker {
   std::string rank{};             // empty: it is the only process
   bool is_first_of_host = false;  // also true if it is unknown which processes share a host
@@ -27,7 +27,7 @@ Speaker find_speaker() {
   try {
     const auto environment = environment_for("file://anywhere");
     return {environment.world_size > 1 ? std::to_string(environment.rank) : "", environment.local_rank == 0};
-  } catch (const Error&) {  // the body meets the same Error later
+  } catch (const Error&) {  // the body throws the same Error later
     return {rank ? rank : "", true};
   }
 }
@@ -36,7 +36,7 @@ Speaker find_speaker() {
 
 int exit_code_of(const std::string& program, const std::function<void(bool is_rank_0)>& body) {
   prepare_standard_streams();
-  // The errors below begin with the rank, so it must be known before anything can fail.
+  // The errors below begin with the rank, so find it before anything can fail.
   const auto [rank, is_first_of_host] = find_speaker();
   const std::string speaker = rank.empty() ? program + ": " : "[rank" + rank + "]: ";
   const bool is_rank_0 = rank.empty() || rank == "0";
@@ -46,13 +46,13 @@ int exit_code_of(const std::string& program, const std::function<void(bool is_ra
   } catch (const StoppedBySignal& stop) {
     return stop.signal == SIGUSR1 ? 0 : 128 + stop.signal;
   } catch (const UsageError& error) {
-    // The processes of a host were given the same arguments, so one of them prints the error.
+    // The processes of a host have the same arguments, so only one of them prints the error.
     const bool speaks = is_rank_0 || is_first_of_host;
     if (speaks) std::cerr << (is_rank_0 ? program + ": " : speaker) << error.what() << std::endl;
     report_failure(error, speaks);
     return 2;
   } catch (const PeerError& error) {
-    // Under a launcher one message is enough: that of the rank that failed.
+    // Under a launcher, one message is enough: the message of the failed rank.
     const bool other_speaks = dynamic_cast<const PeerFailure*>(&error) && std::getenv("TORCHELASTIC_RUN_ID");
     if (!other_speaks) std::cerr << speaker << error.what() << std::endl;
     report_failure(error, !other_speaks);
@@ -73,8 +73,8 @@ ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
   if (!path.empty()) Profile::start(path, rank);
 }
 
-// TrainingOptions::run() stops the profile itself when its body returns. So here the body may have thrown, and its
-// error counts.
+// TrainingOptions::run() itself stops the profile when its body returns. If the profile is still running here, the body
+// has thrown, and its error counts.
 ProfileOfRun::~ProfileOfRun() {
   try {
     Profile::stop();

@@ -1,4 +1,4 @@
-// How a training program ends: its exit code, which process says what went wrong, and a trace that is complete.
+// Ends a training program: determines its exit code and the process that prints the error, and completes its trace.
 #pragma once
 
 #include <functional>
@@ -6,12 +6,12 @@
 
 namespace tandem::distributed {
 
-// Calls `body`. `is_rank_0`: whether this process speaks for all of the job. Returns the exit code, and prints errors,
-// as TrainingOptions::run() says.
+// Calls `body`. Its argument is whether this process prints for the whole job. Returns the exit code and prints errors
+// as described at TrainingOptions::run().
 int exit_code_of(const std::string& program, const std::function<void(bool is_rank_0)>& body);
 
-// Records a trace of this process for as long as the object lives, and writes it to `path` (empty: no trace). A program
-// that fails leaves a trace, too.
+// Records a trace of this process while the object lives, and writes it to `path`, unless `path` is empty. A failing
+// program writes a trace too.
 class ProfileOfRun {
  public:
   ProfileOfRun(const std::string& path, int rank);

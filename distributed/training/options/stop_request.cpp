@@ -27,7 +27,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
 
-// The only state that a signal handler may touch.
+// The only state that the signal handler accesses.
 std::atomic<int> received{0};
 std::atomic<std::int64_t> received_at{0};  // ns
 sem_t has_received;
@@ -51,7 +51,7 @@ void take(int signal) {
   errno = error;
 }
 
-// The launcher's grace time; nullopt where no launcher says one.
+// Returns the launcher's grace time, or nullopt if no launcher has set it.
 std::optional<Seconds> grace_time() {
   const char* const text = std::getenv("TANDEM_GRACE");
   if (!text) return {};
@@ -72,7 +72,7 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
   for (const int signal : signals) {
     struct sigaction previous {};
     sigaction(signal, nullptr, &previous);
-    // A shell that starts a job in the background makes it ignore SIGINT.
+    // A shell makes a background job ignore SIGINT.
     if (previous.sa_handler == SIG_IGN) continue;
     sigaction(signal, &action, nullptr);
     previous_.emplace_back(signal, previous);
@@ -104,7 +104,7 @@ StopRequest::Reason StopRequest::poll() {
   }
   if (group_.size() == 1) return mine();
   if (--left_ > 0) return {};
-  // Chosen: ten questions a second. Rank 0 says after how many steps comes the next.
+  // Chosen: the ranks ask each other ten times a second. Rank 0 says after how many steps they ask again.
   const double wanted = static_cast<double>(stride_) * 0.1 / std::max(Seconds(now - asked_).count(), 1e-9);
   asked_ = now;
   const auto next = std::clamp<std::int64_t>(std::llround(wanted), 1, 2 * stride_);
@@ -127,8 +127,8 @@ void StopRequest::saved(const std::string& path) {
 void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
   while (sem_wait(&has_received) != 0) {
   }
-  if (received == SIGUSR1) return;  // no launcher kills after that
-  // Chosen: the last twentieth of the grace time is left for the words.
+  if (received == SIGUSR1) return;  // no launcher kills the process after that signal
+  // Chosen: the last twentieth of the grace time is left for printing the message.
   const auto deadline = Clock::now() + grace * 0.95;
   while (!stop.stop_requested()) {
     if (Clock::now() < deadline) {
@@ -137,7 +137,7 @@ void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
     }
     const std::lock_guard lock(mutex_);
     const Seconds now_running = Clock::now() - last_step_, running = std::max<Seconds>(longest_step_, now_running);
-    // A step that has taken much longer than all before it may never end: the other ranks may be gone.
+    // A step that takes much longer than all earlier steps may never end, because the other ranks may be gone.
     std::string what = fmt::format("a step takes {:.0f} s: --grace {:.0f} would have sufficed",
                                    std::ceil(running.count()), std::ceil(2 * running.count()) + 1);
     if (longest_step_ == Seconds(0))

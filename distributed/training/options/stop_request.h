@@ -1,4 +1,4 @@
-// StopRequest: what ends a training before it is done: a signal, or a limit of time.
+// StopRequest: ends a training early because of a signal or a time limit.
 #pragma once
 
 #include <tandem/distributed/groups/process_group.h>
@@ -16,28 +16,28 @@
 
 namespace tandem::distributed {
 
-// A training throws this on every rank when a signal has ended it. TrainingOptions::run() makes the exit code of it.
-// It is no Error: nothing went wrong.
+// A training throws this on every rank when a signal has ended it. TrainingOptions::run() turns it into the exit code.
+// It is not an Error, because nothing went wrong.
 struct StoppedBySignal : std::exception {
   explicit StoppedBySignal(int signal) : signal(signal) {}
   const char* what() const noexcept override { return "stopped by a signal"; }
   int signal;
 };
 
-// While it lives, SIGTERM, SIGINT and SIGUSR1 do not end the process: they are requests, and poll() tells all ranks of
-// them. Two signals within one second count as one, because a terminal and a launcher may both send it. A second signal
-// after that ends the process at once.
+// While a StopRequest lives, SIGTERM, SIGINT and SIGUSR1 do not end the process. They are requests, and poll() reports
+// them on all ranks. Two signals within one second count as one, because a terminal and a launcher may both send a
+// signal. A second signal after that ends the process at once.
 //
-// A launcher waits no longer than its grace time, which it says in TANDEM_GRACE (seconds). When no step ends within
-// that time, rank 0 says which checkpoint is left, and which grace time would have sufficed, and ends.
+// A launcher waits no longer than its grace time, which it passes in TANDEM_GRACE (seconds). If no step ends within
+// that time, rank 0 prints the last checkpoint and a sufficient grace time, and ends.
 //
-// One at a time in a process may take signals.
+// Only one StopRequest at a time in a process may handle signals.
 class StopRequest {
  public:
   struct Options {
     bool takes_signals = false;
-    std::optional<std::chrono::duration<double>> max_time;  // counted from the construction, by rank 0's clock
-    Device device;                                          // where the group's arrays may lie
+    std::optional<std::chrono::duration<double>> max_time;  // counted from construction, by rank 0's clock
+    Device device;                                          // a device on which the group's arrays may be
   };
   StopRequest(ProcessGroup& group, const Options& options);
   ~StopRequest();
@@ -49,11 +49,11 @@ class StopRequest {
     bool time_is_up = false;
     explicit operator bool() const { return signal != 0 || time_is_up; }
   };
-  // To be called after each optimizer step, by all ranks. Returns the same on all: so they stop after the same step.
-  // The ranks ask each other about ten times a second, not after each step.
+  // All ranks must call it after each optimizer step. It returns the same on all ranks, so they stop after the same
+  // step. The ranks communicate about ten times a second, not after each step.
   Reason poll();
 
-  // For the message: the newest checkpoint.
+  // Stores the newest checkpoint, for the message.
   void saved(const std::string& path);
 
  private:

@@ -168,7 +168,7 @@ void TrainingOptions::apply_threads(const Environment& environment) {
     return std::string(text ? text : "");
   };
   const std::string from_environment = text_of("OMP_NUM_THREADS");
-  // tandemrun divides the cores of its host by its own ranks, which may not be all of them there.
+  // tandemrun divides the cores of its host by the number of its own ranks, but the host may have other ranks too.
   const bool is_users = !from_environment.empty() && from_environment != text_of("TANDEM_DEFAULT_THREADS");
   are_threads_given_ = threads > 0 || is_users;
   if (threads == 0 && is_users) threads = omp_get_max_threads();
@@ -193,7 +193,7 @@ void TrainingOptions::choose_device(Environment environment) {
     return;
   } catch (const Error& error) {
     if (!is_auto) throw UsageError(std::string("--device cuda: ") + error.what());
-    // In a build without CUDA the CPU is no surprise, so nothing is said.
+    // In a build without CUDA, the CPU is expected, so print nothing.
     if (build_has_cuda && environment.rank == 0 && !quiet)
       std::cerr << program_ << ": note: computing on the cpu: " << error.what() << std::endl;
   }

@@ -1,5 +1,5 @@
-// TrainingOptions: the command line that all training programs share. Its run() does the work that every main() needs:
-// it reads the arguments, reports errors and gives the exit code.
+// TrainingOptions: the command line that all training programs share. Its run() does the work of every main(): it
+// parses the arguments, reports errors and returns the exit code.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -24,7 +24,7 @@
 
 namespace tandem::distributed {
 
-// A program sets its own defaults, adds its own options, and trains in the body that it gives to run():
+// A program sets its own defaults, adds its own options, and trains in the body that it passes to run():
 //
 //   TrainingOptions options("mnist_ddp", "Trains a small network on MNIST.");
 //   options.epochs = 5;
@@ -32,10 +32,10 @@ namespace tandem::distributed {
 //   options.add("--lr", lr, "learning rate", {.min = 0});
 //   return options.run(argc, argv, [&] { ... });
 //
-// In the names of options, dashes and underscores are the same.
+// Dashes and underscores are equivalent in the names of options.
 class TrainingOptions {
  public:
-  // Which of the shared options the program has: all, or, for a program that does not train, only those about its
+  // The shared options that the program has: all, or, for a program that does not train, only the options about its
   // devices and processes. The other options keep their defaults.
   enum class Shared { all, processes };
   TrainingOptions(std::string program, std::string description, Shared shared = Shared::all);
@@ -43,32 +43,32 @@ class TrainingOptions {
   TrainingOptions(const TrainingOptions&) = delete;
   TrainingOptions& operator=(const TrainingOptions&) = delete;
 
-  // Adds an option of the program's own. `value` holds the default; when run() calls the body, it holds what the user
-  // gave. It must outlive run(). `help` is one line. A number that is outside of `range` or not finite is a UsageError.
+  // Adds a program's own option. `value` contains the default. When run() calls the body, it contains the user's value.
+  // It must outlive run(). `help` is one line. A number that is outside of `range` or not finite is a UsageError.
   void add(const std::string& name, std::string& value, const std::string& help);
-  // The user may give one of `choices`.
+  // Adds an option with one of `choices`.
   void add(const std::string& name, std::string& value, const std::vector<std::string>& choices,
            const std::string& help);
   void add(const std::string& name, double& value, const std::string& help, OptionRange range = {});
   void add(const std::string& name, std::int64_t& value, const std::string& help, OptionRange range = {});
-  // `value` stays empty unless the user gives the option.
+  // `value` stays empty unless the user sets the option.
   void add(const std::string& name, std::optional<double>& value, const std::string& help, OptionRange range = {});
 
-  // A switch: when the user gives it, `value` changes from true to false, or from false to true.
+  // Adds a switch. If the user sets it, `value` changes from true to false, or from false to true.
   void add(const std::string& name, bool& value, const std::string& help);
 
-  // Arguments without an option before them. The user must give one or more. `name` stands for them in the help.
+  // Adds positional arguments. The user must pass at least one. `name` is their placeholder in the help.
   void add_arguments(const std::string& name, std::vector<std::string>& values, const std::string& help);
 
-  // Reads the command line, calls manual_seed(seed), then `body`. Returns the exit code of the program:
+  // Parses the command line, calls manual_seed(seed), and then calls `body`. Returns the exit code of the program:
   //   0  the body has returned, or the user asked for --help or --version
-  //   1  the body threw. The message goes to stderr, after the rank if there are several, and to the launcher.
+  //   1  the body threw. The message goes to stderr, prefixed with the rank if there are several, and to the launcher.
   //   128 + the signal, 0 for SIGUSR1: the body threw StoppedBySignal
   //   2  a UsageError. One process of each host prints its message. `body` may throw one, too: on all ranks alike, and
   //      before it communicates with other ranks.
   int run(int argc, const char* const* argv, const std::function<void()>& body);
 
-  // The values of the shared options: what the user gave, or the default.
+  // The values of the shared options: the user's values or the defaults.
   DeviceChoice device_choice = DeviceChoice::automatic;
   GroupBackend backend = GroupBackend::automatic;
   std::string init_method = "env://";
@@ -80,11 +80,11 @@ class TrainingOptions {
   bool deterministic = false;
   bool exact_convolutions = false;
   DType dtype = DType::f32;  // for Autocast
-  // Of OpenMP, in this process. 0: run() chooses the number and puts it here; init() with init_options() divides the
-  // cores again when it knows which ranks share them.
+  // The number of OpenMP threads in this process. If it is 0, run() chooses the number and stores it here. init() with
+  // init_options() divides the cores again when it knows which ranks share them.
   std::int64_t threads = 0;
   std::int64_t workers = 0;
-  std::int64_t epochs = 1;  // of the whole job, with those before it was resumed; 0: evaluate only
+  std::int64_t epochs = 1;  // of the whole job, including those before it was resumed; 0: evaluate only
   std::int64_t batch_size = 1;
   std::int64_t max_steps = std::numeric_limits<std::int64_t>::max();
   std::optional<std::chrono::duration<double>> max_time;  // of this start of the job
@@ -99,44 +99,46 @@ class TrainingOptions {
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
   std::string keep_best;              // "max:test_accuracy" or "min:NAME"; empty: none
-  std::int64_t top_k = 1;             // how many of the best ones
+  std::int64_t top_k = 1;             // how many of the best checkpoints to keep
   std::int64_t eval_every = 1;        // epochs
   std::int64_t eval_every_steps = 0;  // 0: only after epochs
-  std::int64_t patience = 0;          // evaluations without a better one; 0: no limit
+  std::int64_t patience = 0;          // evaluations without a better value; 0: no limit
   bool resume = false;
   std::string save;                  // a file, .safetensors or .pth; empty: none
   std::string metrics;               // a file; empty: none
   std::string log_dir;               // a folder for event files; empty: none
-  std::int64_t log_every = 0;        // steps; 0: only the figures of epochs are written
+  std::int64_t log_every = 0;        // steps; 0: only the metrics of epochs are written
   std::int64_t overfit_batches = 0;  // the same batches in each epoch; 0: all
   bool fast_dev_run = false;         // one batch of everything, and no file
   bool graph = true;                 // --no-graph
-  std::string find_lr;               // a file for a picture; empty: the program trains
+  std::string find_lr;               // a file for an image; empty: the program trains
   std::string profile;  // a file; empty: none. With several ranks, "trace.json" means trace.rankN.json for rank N
   StepWindow profile_steps;
   bool quiet = false;
 
-  // What a sample is called in lines, such as "images" for "120 images/s". The program sets it.
+  // The word for samples in printed lines, such as "images" in "120 images/s". The program sets it.
   std::string samples_name = "samples";
 
   const std::string& program() const { return program_; }
-  // Where to compute. On a host with several GPUs, LOCAL_RANK chooses one. Valid in the body of run().
+  // Returns the device on which to compute. On a host with several GPUs, LOCAL_RANK selects one. Valid in the body of
+  // run().
   Device device() const { return device_; }
-  // The device for a GraphedStep: device(), or the CPU where nothing should be recorded. That is so with --no-graph;
-  // with --accumulate, because the steps differ; with f16, because each step reads whether its gradients overflowed;
-  // and with another --strategy than ddp, because the host waits for its messages.
+  // Returns the device for a GraphedStep: device(), or the CPU if nothing should be recorded. That is the case with
+  // --no-graph; with --accumulate, because the steps differ; with f16, because each step reads whether its gradients
+  // overflowed; and with any --strategy other than ddp, because the host waits for its messages.
   Device graph_device() const {
     return graph && accumulate == 1 && dtype != DType::f16 && strategy == StrategyChoice::ddp ? device_ : Device{};
   }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
   CommunicationHook communication_hook() const;  // --compress, --strategy ring; null: none
-  // For the training samples, in random order: this process's part of them in batches of --batch-size.
+  // Returns the options for a loader of the training samples: this process's shard in random order, in batches of
+  // --batch-size.
   data::LoaderOptions loader_options(const ProcessGroup& group) const;
-  // The file of --profile for a rank; see `profile`.
+  // Returns the file of --profile for a rank; see `profile`.
   std::string profile_of(int rank, int size) const;
 
-  // The options that the user has given, for given_options.h.
+  // Returns the options that the user has set, for given_options.h.
   const std::map<std::string, std::string>& given() const;
 
  private:
@@ -144,7 +146,7 @@ class TrainingOptions {
   Shared shared_;
   std::unique_ptr<OptionParser> parser_;
   Device device_;
-  bool are_threads_given_ = false;  // by --threads or OMP_NUM_THREADS
+  bool are_threads_given_ = false;  // whether --threads or OMP_NUM_THREADS is set
 
   void add_shared_options();
   void add_process_options(const std::string& group);

@@ -39,7 +39,7 @@ void pass(const std::vector<NamedTensor>& parameters, const std::vector<Array>& 
   loss.backward();
 }
 
-// Of the ranks' gradients with these seeds.
+// The mean of the ranks' gradients with these seeds.
 Array mean_noise(const Shape& shape, int ranks, std::int64_t seed) {
   Array sum = ops::zeros(shape);
   for (int r = 0; r < ranks; ++r) ops::add_(sum, noise(shape, seed + r));

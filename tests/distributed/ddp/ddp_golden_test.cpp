@@ -18,7 +18,7 @@ using testing::Golden;
 using testing::Group;
 using testing::run_ranks;
 
-// As in make_golden.py.
+// The same as in make_golden.py.
 struct Branches : nn::Module {
   nn::Linear& first = add("first", nn::Linear(6, 8));
   nn::Linear& shared = add("shared", nn::Linear(8, 8));
@@ -75,7 +75,7 @@ class DdpAgainstPyTorch : public ::testing::Test {
         for (const auto& [parameter, tensor] : model.parameters()) {
           testing::expect_close(golden[prefix + parameter], tensor.value(), 3e-6, prefix + parameter);
         }
-        // What nobody used has not moved: no weight decay either.
+        // A parameter that no rank used has not changed, not even by weight decay.
         testing::expect_same(golden["initial/never.weight"], model.never.weight.value(), "never.weight");
       });
     }

@@ -102,7 +102,7 @@ TEST(DistributedDataParallel, tied_weights_stay_equal_on_all_ranks) {
   EXPECT_EQ(together[0], together[1]);
 }
 
-// What rank 0 says while three ranks make two steps, each with the samples from first(rank) on.
+// Returns rank 0's stderr while three ranks make two steps, each with the samples from first(rank) on.
 template <class First>
 std::string said_of_steps(First first) {
   ::testing::internal::CaptureStderr();
@@ -173,7 +173,7 @@ TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
     manual_seed(0);
     auto model = network_with_batch_norm();
     DistributedDataParallel ddp(model, group);
-    // What rank 0's buffers become when it trains alone.
+    // The buffers of rank 0 if it trains alone.
     manual_seed(0);
     auto alone = network_with_batch_norm();
     for (int step = 0; step < 3; ++step) {
@@ -183,7 +183,7 @@ TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
     ddp.eval();
     EXPECT_EQ(bits_of(model.state_dict()), bits_of(alone.state_dict()));
 
-    // The same when only the model is told; then the forward pass is where the ranks meet.
+    // The same happens if the program sets the mode of the model only. The ranks then synchronise in the forward pass.
     model.train();
     alone.train();
     ddp(Samples(48 + group->rank() * 8, 8).images);
@@ -325,7 +325,7 @@ TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimiz
   });
 }
 
-// The sums of three ranks over Gloo's ring depend on where in a bucket a gradient lies.
+// The sums of three ranks over Gloo's ring depend on the position of a gradient in its bucket.
 TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
   run_ranks(
       3,

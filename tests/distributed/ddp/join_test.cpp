@@ -54,7 +54,7 @@ TEST(Join, divides_by_all_ranks_or_by_those_that_have_data) {
   }
 }
 
-// Without it, rank 0 would go on with an older momentum, and rank 1 with none.
+// Without it, rank 0 would continue with an older momentum, and rank 1 without momentum.
 TEST(Join, gives_all_ranks_the_optimizers_state) {
   run_ranks(3, [](Group group) {
     const int rank = group->rank();

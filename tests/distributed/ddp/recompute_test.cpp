@@ -18,7 +18,8 @@ using testing::counting;
 using testing::expect_same;
 using testing::run_ranks;
 
-// A layer used inside and outside of a checkpoint, one used inside alone, one that not every rank's passes come to.
+// A layer used inside and outside of a checkpoint, a layer used only inside, and a layer that not every rank's passes
+// reach.
 struct Net : nn::Module {
   nn::Linear& shared = add("shared", nn::Linear(8, 8));
   nn::Linear& inside = add("inside", nn::Linear(8, 8));

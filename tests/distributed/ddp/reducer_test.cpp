@@ -50,7 +50,7 @@ class RecordingGroup : public ProcessGroup {
   std::vector<std::string>& events_;
 };
 
-// What happens in a pass over three buckets: all of `between`, and at the end a wait for each.
+// The calls in a pass over three buckets: all of `between`, and at the end a wait for each bucket.
 std::vector<std::string> and_waits(std::vector<std::string> between) {
   for (const char* bucket : {"0", "1", "2"}) between.push_back(std::string("wait gradient bucket ") + bucket);
   return between;
@@ -115,7 +115,7 @@ TEST(Reducer, averages_over_ranks_into_views_of_the_buckets) {
       EXPECT_NEAR(a.tensor.grad().data<float>()[2], mean, 1e-6);
       EXPECT_NEAR(b.tensor.grad().data<float>()[4], 10 * mean, 1e-5);
       EXPECT_NEAR(c.tensor.grad().data<double>()[6], 100 * mean, 1e-10);
-      // a and b share a bucket, each on a cache line of its own.
+      // a and b share a bucket, each on its own cache line.
       EXPECT_EQ(std::abs(a.tensor.grad().data<float>() - b.tensor.grad().data<float>()), 16);
 
       // A second pass adds to the mean of the first.
@@ -209,7 +209,7 @@ TEST(Reducer, skips_what_no_rank_uses_and_leaves_its_gradient_to_the_bit) {
     parameters[2].tensor.set_grad(ops::full({4}, 0.1));
     sum(a.tensor).backward();
     EXPECT_EQ(c.tensor.grad().data<float>()[0], 0.1f);
-    // What counts is whether a rank used it since the last average, under no_sync too.
+    // A parameter counts if a rank has used it since the last average, even under no_sync.
     for (auto& [name, tensor] : parameters) tensor.zero_grad();
     reducer.set_synchronising(false);
     if (group->rank() == 2) sum(c.tensor * 6).backward();
@@ -285,7 +285,7 @@ TEST(Reducer, refuses_a_parameter_that_is_thawed_too_late) {
   }
 }
 
-// What the reducer itself costs, with a thousand parameters and without any communication.
+// Measures the cost of the reducer itself, with a thousand parameters and without communication.
 TEST(Reducer, costs_less_than_20_microseconds_a_parameter) {
   constexpr int count = 1000;
   class SilentGroup : public RecordingGroup {

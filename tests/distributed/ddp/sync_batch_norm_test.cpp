@@ -244,7 +244,7 @@ void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
         };
         const double numerical = (moved(eps) - moved(-eps)) / (2 * eps);
         if (group->rank() != owner) continue;
-        // Not ASSERT: the other ranks go on.
+        // EXPECT, not ASSERT, because the other ranks continue.
         EXPECT_NEAR(inputs[i].grad().to_vector<double>()[j], numerical, 1e-7 + 1e-6 * std::abs(numerical))
             << "relu " << fusion.relu << ", pooling " << fusion.max_pool_2x2 << ", rank " << owner << ", input " << i
             << ", element " << j;
@@ -284,7 +284,7 @@ TEST(SyncBatchNorm, all_ranks_start_statistics_and_buckets_in_one_order) {
     auto model = two_layers();
     const auto recording = std::make_shared<RecordingGroup>(group);
     convert_sync_batch_norm(model, recording);
-    // Every parameter in a bucket of its own, so that buckets start all along the backward pass.
+    // Every parameter has its own bucket, so buckets start throughout the backward pass.
     DistributedDataParallel ddp(model, recording, {.buckets = {.first_bytes = 1, .bytes = 1}});
     recording->started.clear();
     train_two_layers(ddp, model, group->rank(), 1);

@@ -1,4 +1,4 @@
-// What the observers of a group are told.
+// Tests the calls that the observers of a group receive.
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/observed_operation.h>
 
@@ -24,7 +24,7 @@ struct Event {
   std::thread::id thread;
 };
 
-// What the observers of all groups of a rank were told, in order.
+// The calls that the observers of all groups of a rank received, in order.
 class Diary {
  public:
   void add(std::string text) {

@@ -87,7 +87,7 @@ FileDescriptor connect_as_stranger(const std::string& name) {
   return socket;
 }
 
-// What two ranks get when `stranger` comes to rank 0 before rank 1 does.
+// The result of a rank when `stranger` connects to rank 0 before rank 1 does.
 struct Outcome {
   std::exception_ptr error;
   milliseconds time{};

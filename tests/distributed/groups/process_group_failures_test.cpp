@@ -25,7 +25,7 @@ class FailingGroup : public ::testing::TestWithParam<std::string> {
     return testing::run_ranks_catching(size, body, timeout, GetParam());
   }
 
-  // What rank 0 of two ends with when rank 1 does nothing after `on_both`.
+  // Returns the error of rank 0 of two ranks when rank 1 does nothing after `on_both`.
   static std::string error_while_rank_1_stays_away(
       const std::function<void(Group)>& on_rank_0, milliseconds timeout,
       const std::function<void(Group)>& on_both = [](Group) {}) {

@@ -1,4 +1,4 @@
-// What the operations of a process group give, on groups of every size and backend.
+// Tests the results of a process group's operations, on groups of every size and backend.
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/groups/process_group.h>
 

@@ -1,4 +1,4 @@
-// What a rank believes of the memory that another rank gives it.
+// Tests how a rank checks the memory that another rank passes to it.
 #include <tandem/core/base/check.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/host/host_group.h>

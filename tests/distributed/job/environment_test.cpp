@@ -105,7 +105,7 @@ TEST(Environment, NonsenseIsAnErrorThatNamesTheVariable) {
   }
 }
 
-// What Open MPI 4 sets for rank 3 of 4 on the second of two hosts.
+// The variables that Open MPI 4 sets for rank 3 of 4 on the second of two hosts.
 const Variables open_mpi = {{"OMPI_COMM_WORLD_RANK", "3"},
                             {"OMPI_COMM_WORLD_SIZE", "4"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -114,7 +114,7 @@ const Variables open_mpi = {{"OMPI_COMM_WORLD_RANK", "3"},
                             {"PMIX_NAMESPACE", "1234"},
                             {"MASTER_ADDR", "node0"}};
 
-// What srun sets for task 5 of 7, on the second node of two.
+// The variables that srun sets for task 5 of 7, on the second of two nodes.
 const Variables slurm = {{"SLURM_JOB_ID", "4711"},
                          {"SLURM_STEP_ID", "2"},
                          {"SLURM_PROCID", "5"},

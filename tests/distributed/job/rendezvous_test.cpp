@@ -36,7 +36,7 @@ Environment environment_at(int port, int rank, int size) {
   return environment;
 }
 
-// Each environment on a thread of its own; the error of each, or "".
+// Connects with each environment on its own thread. Returns the error of each, or "".
 std::vector<std::string> meet(std::vector<Environment> ranks, Store::Timeout timeout,
                               const std::function<void(const Environment&, Store&)>& then) {
   std::vector<std::string> errors(ranks.size());
@@ -251,7 +251,7 @@ TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
                 "TORCHELASTIC_RUN_ID", "--init-method"});
 }
 
-// A program that started processes of its own, at an address of its own, and left them its launcher's variables.
+// A program has started its own processes at its own address, and they still have its launcher's variables.
 TEST(ConnectStore, ALaunchersStoreIsAtItsOwnAddressOnly) {
   const int port = free_port();
   auto one = environment_at(port, 0, 2), other = environment_at(port, 1, 2);

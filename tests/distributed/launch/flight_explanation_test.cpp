@@ -1,4 +1,4 @@
-// What `tandemrun --explain` says of flight records.
+// Tests the output of `tandemrun --explain` for flight records.
 #include <tandem/core/ops/create.h>
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/observers/flight_recorder.h>
@@ -176,7 +176,7 @@ TEST_F(FlightExplanation, without_records_it_says_what_it_looked_for) {
   }
 }
 
-// Three ranks with groups of their own. One of them does not come to the second collective.
+// Three ranks have their own groups. One rank does not reach the second collective.
 TEST_F(FlightExplanation, real_groups_record_what_they_do) {
   TcpStoreServer server({});
   std::vector<std::thread> ranks;

@@ -55,7 +55,7 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
                        "\n  then ranks 1-3 and 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
 }
 
-// What a rank has printed need not be in the report once more, unless the print went elsewhere.
+// The report does not repeat what a rank has printed, unless that output went elsewhere.
 TEST_F(LauncherTest, AnErrorAppearsOnce) {
   const auto fail = [](const std::string& message) {
     return "echo '[rank'$RANK']: " + message + "' >&2; echo '{\"message\":{\"message\":\"" + message +
@@ -274,7 +274,7 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
   EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
 }
 
-// As `pkill -9 -f tandemrun` does: ends the launcher and those of its children whose name or arguments say tandemrun.
+// Like `pkill -9 -f tandemrun`, ends the launcher and its children whose name or arguments contain tandemrun.
 TEST_F(LauncherTest, WhoKillsTheLauncherByNameLeavesNoProcess) {
   start({"--nproc-per-node=2", "sh", "-c",
          "sleep 60 & echo $! > " + folder_.string() + "/pid$RANK; trap '' TERM HUP INT; wait"});
@@ -297,7 +297,7 @@ TEST_F(LauncherTest, WhoKillsTheLauncherByNameLeavesNoProcess) {
   EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
 }
 
-// What launchers leave that were killed together with their guardians. A folder in use is locked.
+// Launchers that were killed together with their guardians leave folders behind. A folder in use is locked.
 TEST_F(LauncherTest, RemovesFoldersOfKilledLaunchersAfterAWeek) {
   const auto root = folder_;
   const auto now = fs::file_time_type::clock::now();

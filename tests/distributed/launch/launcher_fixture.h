@@ -40,7 +40,7 @@ inline bool is_alive(pid_t pid) {
   return name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] != 'Z';
 }
 
-// Runs tandemrun with its own folder for temporary files, and keeps what it says.
+// Runs tandemrun with its own folder for temporary files, and stores its output.
 class LauncherTest : public ::testing::Test {
  protected:
   void SetUp() override {

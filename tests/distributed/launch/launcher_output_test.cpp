@@ -1,4 +1,4 @@
-// What tandemrun makes of its ranks' output: lines with their rank before them, logs, and what it leaves out.
+// Tests how tandemrun handles its ranks' output: lines prefixed with their rank, logs, and omitted output.
 #include <tandem/distributed/launch/launcher.h>
 #include <tandem/distributed/system/socket.h>
 

@@ -1,4 +1,4 @@
-// What tandemrun gives its ranks: their numbers, the store, a port, arguments and cores.
+// Tests what tandemrun passes to its ranks: their numbers, the store, a port, arguments and cores.
 #include <tandem/distributed/launch/launch_option_group.h>
 #include <tandem/distributed/launch/launcher.h>
 #include <tandem/distributed/system/cores.h>

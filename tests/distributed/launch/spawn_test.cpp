@@ -48,7 +48,7 @@ bool eventually(const std::function<bool()>& condition) {
   return false;
 }
 
-// Other tests leave threads behind, and spawn wants none: each of these runs in a process of its own.
+// Other tests leave threads behind, which spawn() rejects, so each of these tests runs in its own process.
 class SpawnTest : public ::testing::Test {
  protected:
   void SetUp() override {

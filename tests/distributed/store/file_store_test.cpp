@@ -119,7 +119,7 @@ TEST_F(FileStoreTest, AHalfWrittenEndIsCutOff) {
   }
 }
 
-// As in a job whose ranks wait for each other for days, and say twice a second what they do.
+// Simulates a job whose ranks wait for each other for days, and write their progress twice a second.
 TEST_F(FileStoreTest, ALogDoesNotGrowWithoutEnd) {
   FileStore writer(short_options()), reader(options());
   writer.set("kept", "from the beginning");
@@ -128,7 +128,7 @@ TEST_F(FileStoreTest, ALogDoesNotGrowWithoutEnd) {
   for (int i = 0; i < 1000; ++i) writer.set("progress", std::to_string(i));
   EXPECT_LT(std::filesystem::file_size(path_), 4000u);
   EXPECT_EQ(reader.get("progress"), "999");
-  // Who has followed finds each further log, and others find what it writes.
+  // A store that has followed the log also finds each later log, and other stores find its records.
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 300; ++i) writer.add("count", 1);
     EXPECT_EQ(reader.add("count", 1), 301 * (round + 1));
@@ -245,7 +245,7 @@ TEST_F(FileStoreTest, BelongsToItsUserAlone) {
   { FileStore store(options()); }
   umask(before);
   EXPECT_EQ(mode_of(path_), 0600u);
-  // As PyTorch makes it.
+  // The mode with which PyTorch makes the file.
   ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
   FileStore(options()).set("k", "v");
   EXPECT_EQ(mode_of(path_), 0600u);

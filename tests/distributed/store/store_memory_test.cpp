@@ -1,4 +1,4 @@
-// What a store's server counts is at least what it takes: SECURITY.md promises a limit of its memory.
+// A store's server counts at least as much memory as it uses, because SECURITY.md promises a limit.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/service.h>
 #include <tandem/distributed/store/table.h>

@@ -308,7 +308,7 @@ TEST(TcpStoreAbuse, RandomBytes) {
     std::mt19937 random(seed);
     RawClient client(server.port());
     std::string bytes = hello;
-    // Mostly well-formed queries with small lengths, so that the noise gets past the first check.
+    // Most queries are well-formed and short, so the noise gets past the first check.
     for (int i = 0; i < 50; ++i) {
       bytes += static_cast<char>(random() % 20);
       for (int argument = 0; argument < 3; ++argument) {
@@ -348,7 +348,7 @@ TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
     for (int i = 0; i < 2; ++i) greedy.append("log", value);
     EXPECT_EQ(greedy.add("n", 1), 1);
     greedy.append("log", "x");
-    // Whatever kind of reply the client expects.
+    // The client may expect any kind of reply.
     const auto error = testing::error_of([&] { greedy.add("n", 1); });
     const auto later = testing::error_of([&] { greedy.check({"log"}); });
     const std::string reason = token.empty() ? "may have ended" : "the server ended the connection: a value too long";

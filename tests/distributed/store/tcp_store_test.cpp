@@ -138,7 +138,7 @@ TEST(TcpStore, TimeoutNamesTheMissingKeysAndTheConnectionGoesOn) {
   EXPECT_EQ(store.get("absent"), "now");
 }
 
-// As a group's watchdog does, while its program waits for a key.
+// Like a group's watchdog while its program waits for a key.
 TEST(TcpStore, OtherThreadsUseTheConnectionDuringAWait) {
   TcpStoreServer server({});
   TcpStore store(options_for(server));

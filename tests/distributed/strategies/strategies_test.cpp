@@ -371,7 +371,7 @@ TEST(DataParallelDeathTest, says_that_a_thread_cannot_start) {
     }
     _exit(0);
   };
-  // 2 where a sanitizer has a thread of its own.
+  // It is 2 if a sanitizer has its own thread.
   EXPECT_EXIT(make(), ::testing::ExitedWithCode(3),
               "cannot start thread [23] of 4 of a DataParallel: .*raise the process limit .*use fewer replicas");
 }

@@ -73,7 +73,7 @@ TEST_F(ControlGroupsTest, NonsenseIsNoLimit) {
   }
 }
 
-// A group of its own with limits, for a command run in it.
+// A separate control group with limits, in which a command runs.
 class LimitedGroup {
  public:
   LimitedGroup(const std::string& controller, const std::map<std::string, std::string>& v1,

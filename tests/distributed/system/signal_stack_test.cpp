@@ -22,7 +22,7 @@ void note_place(int) {
 }
 
 TEST(SignalStack, IsNotThatOfTheThread) {
-  // Each thread has its own, as long as it lives.
+  // Each thread has its own stack for as long as the thread lives.
   const auto check = [] {
     int here = 0;
     const auto action = on_signal_stack(note_place);

@@ -47,7 +47,7 @@ TEST(Socket, SaysWhyNobodyAnswers) {
   };
   auto listener = listen_on("127.0.0.1", 0);
   const int port = local_port(listener);
-  // Of a queue without room, the system drops who comes.
+  // The system drops new connections when the queue is full.
   ASSERT_EQ(::listen(listener.get(), 0), 0);
   std::vector<FileDescriptor> waiting;
   std::string said;
@@ -87,7 +87,7 @@ TEST(Socket, ASlowResolverDoesNotOutlastTheDeadline) {
   }
   EXPECT_NE(text.find("the resolver (DNS) has not answered in time"), std::string::npos) << text;
   EXPECT_LT(steady_clock::now() - start, 1500ms);
-  // Who tries again takes the answer to the first question.
+  // A second call gets the answer to the first question.
   EXPECT_TRUE(connect(20s).is_open());
   EXPECT_EQ(resolver_calls, 1);
   resolver_seconds = 0;

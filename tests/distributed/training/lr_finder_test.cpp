@@ -124,8 +124,8 @@ TEST(Trainer, FindingALearningRateLeavesNoTrace) {
   }
 }
 
-// Layers that are used in another order than that of their registration, so that the first backward pass changes the
-// order of the gradients.
+// Layers that are used in a different order than they are registered, so the first backward pass changes the order of
+// the gradients.
 struct Twisted : nn::Module {
   nn::Linear& last = add("last", nn::Linear(256, 10));
   nn::Linear& first = add("first", nn::Linear(64, 250));

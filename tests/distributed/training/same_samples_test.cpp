@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 using testing::Group;
 using testing::message_of;
 
-// What each of three ranks ends with when rank 1 has the samples `names`, and left "b" out as damaged.
+// Returns the error of each of three ranks when rank 1 has the samples `names`, and skipped "b" as damaged.
 Names errors_with(const Names& names) {
   const auto results = testing::run_ranks_catching(
       3,
@@ -60,7 +60,7 @@ std::shared_ptr<data::Dataset> classes(std::int64_t size, float factor = 1, std:
   return std::make_shared<data::ArrayDataset>(Array::from(inputs, {size, 10}), Array::from(targets, {size}));
 }
 
-// What each of three ranks ends with when rank 1 has another data set than the others.
+// Returns the error of each of three ranks when rank 1 has a different data set than the others.
 Names errors_with(const std::shared_ptr<data::Dataset>& one, const std::shared_ptr<data::Dataset>& others) {
   const auto results = testing::run_ranks_catching(3, [&](Group group) {
     manual_seed(static_cast<std::uint64_t>(group->rank()));
@@ -102,7 +102,7 @@ TEST(CheckSameDataSets, inputs_that_are_rounded_otherwise_are_the_same) {
   EXPECT_EQ(errors_with(classes(200, 1.001F), classes(200)), none);
 }
 
-// Of random inputs nothing can be said, and those of ranks may differ. Their targets still count.
+// Random inputs can't be compared, and may differ between ranks. Their targets still count.
 class Augmented : public data::SampleDataset {
  public:
   Augmented(std::int64_t first_class, bool uses_generator) : class_(first_class), uses_generator_(uses_generator) {}
@@ -154,7 +154,7 @@ struct Unreadable : Augmented {
   data::Sample sample(std::int64_t) const override { detail::fail("damaged"); }
 };
 
-// The training says which sample it is, when it comes to it.
+// The training names the sample when it reaches it.
 TEST(CheckSameDataSets, samples_that_cannot_be_read_are_not_compared) {
   EXPECT_EQ(errors_with(std::make_shared<Unreadable>(), std::make_shared<Augmented>(0, false)), none);
 }

@@ -1,4 +1,4 @@
-// What TensorBoard itself reads of a training with tables among its figures.
+// Tests what TensorBoard itself reads from a training whose metrics include tables.
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/loss.h>

@@ -161,7 +161,7 @@ TEST(Trainer, AccumulationIsTheLargeBatch) {
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      // In order, so that both see the same samples in a step.
+      // The samples are in order, so both see the same samples in a step.
       data::Loader loader(fifty_samples(), {.batch_size = batch_size});
       trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
       EXPECT_EQ(trainer.steps(), 2 * 5);
@@ -219,7 +219,7 @@ TEST(Trainer, EachBatchNeedsOneStep) {
     of_another_model.use(optimizer);
     expect_parts(
         error_of([&] { of_another_model.fit(loader, [&](const data::Batch& b) { return loss_of(other_model, b); }); }),
-        {"gives no parameter of the optimizers a gradient", "the model that the Trainer was given"});
+        {"no parameter of the optimizers has a gradient", "the Trainer's model"});
   });
 }
 
@@ -615,7 +615,8 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   EXPECT_EQ(names,
             (std::vector<std::string>{"checkpoint-0003-00000006.safetensors", "checkpoint-0006-00000012.safetensors",
                                       "checkpoint-0007-00000014.safetensors"}));
-  // Its patience has ended for good; with more of it, it goes on and knows the best one.
+  // With the same patience, the training does not continue. With more patience, it continues and knows the best
+  // evaluation.
   Evaluated again;
   again.options.epochs = 20;
   again.options.keep_best = "min:far";
@@ -635,7 +636,7 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   EXPECT_TRUE(std::filesystem::exists(folder / "checkpoint-0003-00000006.safetensors"));
 }
 
-// What Evaluated leaves in a folder of which the newest checkpoint is kept, and the best ones.
+// The files that Evaluated leaves in a folder in which the newest checkpoint and the best ones are kept.
 struct BestOnes {
   const testing::TemporaryFolder folder;
   std::vector<std::string> after(std::int64_t epochs, const std::string& keep_best, std::int64_t top_k = 1,

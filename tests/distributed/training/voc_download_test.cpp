@@ -1,4 +1,4 @@
-// The first process of a host fetches the data for all: where it fails, the others end, too.
+// The first process of a host downloads the data for all. If it fails, the other processes end too.
 #include <tandem/data/download/download.h>
 #include <tandem/data/segmentation/voc.h>
 #include <tandem/distributed/job/together.h>

@@ -210,7 +210,7 @@ TEST(FlightRecorder, sigusr2_copies_the_file) {
   sigaction(SIGUSR2, &before, nullptr);
 }
 
-// Ranks that are threads make their recorders side by side, and the signal comes to any thread.
+// Ranks that are threads make their recorders concurrently, and any thread may receive the signal.
 TEST(FlightRecorder, sigusr2_comes_while_recorders_come_and_go) {
   const TemporaryFolder folder;
   struct sigaction before {};

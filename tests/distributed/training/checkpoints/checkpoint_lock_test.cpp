@@ -78,7 +78,7 @@ TEST(CheckpointLock, AFileThatNobodyHoldsIsNoLock) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-// Who may only read a file can lock it, and so keep a job from its folder forever.
+// A user who can read a file can lock it, and could keep a job out of its folder forever.
 TEST(CheckpointLock, IsNotForOtherUsersToOpen) {
   const TemporaryFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);

@@ -117,7 +117,7 @@ TEST(Checkpoint, keeps_those_that_it_is_told) {
             (std::set<std::int64_t>{2, 4}));
 }
 
-// As torch.save's checkpoints, of which load_arrays() takes the model's dict.
+// Like a checkpoint of torch.save, from which load_arrays() reads the model's dict.
 TEST(Checkpoint, is_a_file_of_weights_too) {
   const TemporaryFolder folder;
   auto state = example(0, 1);
@@ -163,7 +163,7 @@ TEST(Checkpoint, a_link_leads_to_the_best_one) {
   EXPECT_NE(link_best_checkpoint(folder.path(), 10).find("best.safetensors is a file that Tandem did not write"),
             std::string::npos);
   EXPECT_EQ(read_bytes(link), "mine");
-  // Where no link can be made, the reason comes back, and nothing else happens.
+  // If the link can't be made, the function returns the reason and does nothing else.
   std::filesystem::remove(link);
   std::filesystem::create_directories(folder / ".best.safetensors.new" / "in the way");
   EXPECT_EQ(link_best_checkpoint(folder.path(), 10), "File exists");
@@ -274,7 +274,7 @@ TEST(Checkpoint, of_another_program_is_an_error) {
 TEST(Checkpoint, that_cannot_be_written_leaves_the_older_ones) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), example(1, 1), 1);
-  // A folder of that name is in the way.
+  // A folder already has the checkpoint's name.
   std::filesystem::create_directory(folder / "checkpoint-0002-00000002.safetensors");
   EXPECT_ERROR(save_checkpoint(folder.path(), example(2, 2), 1), "checkpoint-0002-00000002.safetensors");
   EXPECT_EQ(folder.names(),

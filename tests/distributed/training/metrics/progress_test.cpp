@@ -82,7 +82,7 @@ TEST(Progress, SchedulesFollowThePartOfTheTrainingThatIsDone) {
   EXPECT_EQ(other.schedule_step(), 4);
   EXPECT_EQ(other.batches(), 2);
 
-  // The same again goes on batch by batch.
+  // Resuming with the same division continues batch by batch.
   auto same = numbers.loader(10);
   Progress as_before(same, progress.division(), 4);
   as_before.go_on(progress.position(), progress.division());

@@ -320,7 +320,7 @@ TEST(TrainingOptions, so_does_what_is_no_exception) {
   EXPECT_EQ(result.err, "trainer: an object that is not a std::exception was thrown\n");
 }
 
-// Each host has its own options, perhaps: the first process of each says what is wrong with them.
+// Hosts may have different options, so the first process of each host reports what is wrong with them.
 TEST(TrainingOptions, a_usage_error_is_told_once_a_host) {
   const auto error_of_rank = [](const char* rank, const char* local_rank) {
     const std::pair<const char*, const char*> variables[] = {{"OMPI_COMM_WORLD_RANK", rank},
