@@ -237,7 +237,7 @@ void expect_same_added_gradient(std::int64_t width, std::int64_t kernel, DType d
   const auto grads = [&](Device device) {
     const auto place = ops::empty_weight_grad(x.to(device), window, 16, true, dtype);
     return ops::conv2d_grads_into(x.to(device), grad_y.to(device), weight.to(device), window, place.weight, place.bias,
-                                  before.to(device).clone());
+                                  before.to(device).clone().channels_last());
   };
   for (int i = 0; i < 2; ++i) expect_same(grads(Device{}), grads(cuda), 16 * 9);
 }
@@ -306,6 +306,7 @@ TEST_P(CudaLinear, ConvolvesRowMajorWhereCudnnHasNothingForChannelsLast) {
   const LibrariesThatCan can({.channels_last = false});
   for (const ConvolutionCase& c : convolutions)
     expect_same_convolution(c, GetParam(), GetParam() == DType::f64 ? DType::f64 : DType::f32);
+  expect_same_added_gradient(9, 3, GetParam());
 }
 
 TEST_P(CudaLinear, MultipliesInsteadOfConvolvingByOneTimesOne) {
