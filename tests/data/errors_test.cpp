@@ -25,7 +25,7 @@ TEST(DataErrors, PartsOfADataSet) {
   const ArrayDataset four(zeros({4, 2}));
   using Sizes = std::vector<std::int64_t>;
   EXPECT_ERROR(random_split(four, Sizes{1, 2}), "random_split", "3 samples", "has 4");
-  EXPECT_ERROR(random_split(four, Sizes{most, most, 6}), "random_split", std::to_string(most), "has 4");
+  EXPECT_ERROR(random_split(four, Sizes{most, most, 6}), "random_split", std::to_string(most), "data set with 4");
   EXPECT_ERROR(random_split(four, Sizes{5, -1}), "random_split", "5");
   EXPECT_ERROR(random_split(four, std::vector<double>{0.5, 0.2}), "random_split", "0.7");
   EXPECT_ERROR(ConcatDataset({&four, nullptr}), "ConcatDataset", "null");
@@ -57,7 +57,7 @@ TEST(DataErrors, Files) {
   testing::write_bytes(folder / "class/cut.png", "\x89PNG\r\n\x1a\n and no more");
   const ImageFolder images(folder.path());
   EXPECT_ERROR(images.sample(0), "cut.png", "cannot be decoded");
-  EXPECT_ERROR(images.file(1), "ImageFolder", "sample 1", "there are 1");
+  EXPECT_ERROR(images.file(1), "sample 1", "there are 1");
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST(Module, LoadStateDictListsEveryProblemAndChangesNothing) {
   state[14].name = "fully.weight";            // fc.weight
   state.erase(state.begin() + 8);             // layer2.0.bias
   state.push_back({"module.extra", ops::ones({3})});
-  EXPECT_ERROR(net.load_state_dict(state), "MnistNet", "1 of another shape:\n    layer1.0.weight: given (16, 3, 5, 5)",
+  EXPECT_ERROR(net.load_state_dict(state), "MnistNet", "1 of another shape:\n    layer1.0.weight: got (16, 3, 5, 5)",
                "this model has (16, 1, 5, 5)", "2 missing:\n    layer2.0.bias (32)\n    fc.weight (10, 1568)",
                "2 unexpected:\n    fully.weight (10, 1568)\n    module.extra (3)");
   EXPECT_ERROR(net.load_state_dict({}), "16 missing:\n    layer1.0.weight", "fc.bias");

@@ -202,7 +202,7 @@ TEST(StateDict, NotStrictLoadsWhatFits) {
   EXPECT_EQ(mismatch.unexpected, (Names{"extra (3)"}));
   EXPECT_EQ(linear.weight.value().to_vector<float>(), (std::vector<float>{0, 1, 2, 3}));
   EXPECT_EQ(linear.bias.value().to_vector<float>(), bias);
-  EXPECT_ERROR(linear.load_state_dict({{"weight", counting({3, 2})}}, false), "weight: given (3, 2)",
+  EXPECT_ERROR(linear.load_state_dict({{"weight", counting({3, 2})}}, false), "weight: got (3, 2)",
                "this model has (2, 2)");
   const auto none = linear.load_state_dict(linear.state_dict());
   EXPECT_TRUE(none.missing.empty() && none.unexpected.empty());
@@ -213,12 +213,12 @@ TEST(StateDict, GuessesPrefixes) {
   auto state = net.state_dict();
   for (auto& [name, array] : state) name = "backbone." + name;
   EXPECT_ERROR(net.load_state_dict(state), "with the prefix \"backbone.\"", "remove the prefix");
-  EXPECT_ERROR(net.load_state_dict(net.layer2.state_dict()), "those of \"layer2\"", "\"layer2.\"");
+  EXPECT_ERROR(net.load_state_dict(net.layer2.state_dict()), "belong to \"layer2\"", "\"layer2.\"");
   EXPECT_ERROR(net.load_state_dict({{"w", ops::ones({1})}}),
                "load_state_dict(state, false) loads the tensors that fit");
   nn::Sequential outer;
   outer.push_back(nn::Sequential{nn::Linear(2, 2)});
-  EXPECT_ERROR(outer.load_state_dict(nn::Linear(2, 2).state_dict()), "those of \"0.0\"", "\"0.0.\"");
+  EXPECT_ERROR(outer.load_state_dict(nn::Linear(2, 2).state_dict()), "belong to \"0.0\"", "\"0.0.\"");
 }
 
 TEST(StateDict, TakesNamesThatPyTorchsWrappersChanged) {

@@ -80,7 +80,7 @@ TEST(Array, ViewsSayWhatDoesNotFit) {
   EXPECT_ERROR(a.permute({0, 1, 1}), "permute", "(0, 1, 1)", "twice");
   EXPECT_ERROR(a.permute({0, 1, 3}), "3");
   EXPECT_ERROR(a.slice(1, 0, 2, 0), "slice", "step", "0");
-  EXPECT_ERROR(a.narrow(1, 2, 2), "narrow", "2 from 2", "(2, 3, 4)");
+  EXPECT_ERROR(a.narrow(1, 2, 2), "narrow", "2 elements from 2", "(2, 3, 4)");
   EXPECT_ERROR(a.narrow(1, -4, 1), "narrow", "-4", "(2, 3, 4)");
   EXPECT_ERROR(a.narrow(1, 0, -1), "narrow", "-1");
   EXPECT_ERROR(a.select(0, -3), "select", "-3", "(2, 3, 4)");

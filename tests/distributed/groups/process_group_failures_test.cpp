@@ -56,11 +56,13 @@ TEST_P(FailingGroup, outputs_that_share_memory_are_refused) {
       2,
       [](Group group) {
         const Array zeros = ops::zeros({2}), rows = ops::zeros({3, 2});
-        EXPECT_ERROR(group->all_gather({zeros, zeros}, ops::ones({2})), "all_gather: outputs 0 and 1 share memory");
+        EXPECT_ERROR(group->all_gather({zeros, zeros}, ops::ones({2}))->wait(),
+                     "all_gather: outputs 0 and 1 share memory");
         EXPECT_ERROR(
-            group->all_to_all({rows.slice(0, 0, 2), rows.slice(0, 1, 3)}, {ops::ones({2, 2}), ops::ones({2, 2})}),
+            group->all_to_all({rows.slice(0, 0, 2), rows.slice(0, 1, 3)}, {ops::ones({2, 2}), ops::ones({2, 2})})
+                ->wait(),
             "all_to_all: outputs 0 and 1 share memory");
-        group->all_gather({rows[0], rows[1]}, ops::full({2}, group->rank() + 1.0))->wait();
+        group->all_gather({rows.select(0, 0), rows.select(0, 1)}, ops::full({2}, group->rank() + 1.0))->wait();
         EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{1, 1, 2, 2, 0, 0}));
       },
       seconds(60), GetParam());
