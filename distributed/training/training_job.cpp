@@ -63,7 +63,7 @@ bool TrainingJob::ends_early() const {
 
 void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
   TANDEM_CHECK(!progress_, "Trainer: it has trained already: a second training needs its own Trainer");
-  TANDEM_CHECK(loader.size() > 0, "Trainer: the loader has no batch: ", loader.dataset().size(),
+  TANDEM_CHECK(loader.size() > 0 || options_.epochs == 0, "Trainer: the loader has no batch: ", loader.dataset().size(),
                " samples in the data set, and batches of ", loader.batch_size(),
                "; make the batches smaller, or set drop_last to false");
   progress_.emplace(loader, Division{group_->size(), loader.batch_size(), options_.accumulate}, options_.epochs);

@@ -20,7 +20,7 @@ TEST(EinsumErrors, NameTheSubscript) {
   EXPECT_ERROR(einsum("ij,jk->ik", {numbers({2, 3}), numbers({4, 5})}),
                "subscript 'j' is 3 in operand 0 of shape (2, 3) and 4 in operand 1 of shape (4, 5)");
   EXPECT_ERROR(einsum("ij->ii", {numbers({2, 3})}), "subscript 'i' occurs twice in the output");
-  EXPECT_ERROR(einsum("ij->k", {numbers({2, 3})}), "subscript 'k' of the output is in no operand");
+  EXPECT_ERROR(einsum("ij->k", {numbers({2, 3})}), "subscript 'k' of the output occurs in no operand");
   EXPECT_ERROR(einsum("ij,jk", {numbers({2, 3})}), "2 subscripts for 1 operands");
   EXPECT_ERROR(einsum("ijk->i", {numbers({2, 3})}), "\"ijk\" names 3 dimensions, but operand 0 has shape (2, 3)");
   EXPECT_ERROR(einsum("ii->i", {numbers({2, 3})}), "subscript 'i' is 2 in operand 0");

@@ -29,9 +29,9 @@ TEST(LinearErrors, NameShapesAndTheRule) {
   EXPECT_ERROR(matmul(numbers({2}, DType::boolean), numbers({2}, DType::boolean)), "needs floating dtypes");
   EXPECT_ERROR(mm(numbers({2, 3, 4}), numbers({4, 5})), "mm: shapes (2, 3, 4) and (4, 5)");
   EXPECT_ERROR(bmm(numbers({2, 3, 4}), numbers({1, 4, 5})), "bmm: batches of shapes (2, 3, 4) and (1, 4, 5)");
-  EXPECT_ERROR(mv(numbers({2, 3}), numbers({3, 1})), "needs (M, K) and (K)");
+  EXPECT_ERROR(mv(numbers({2, 3}), numbers({3, 1})), "expected (M, K) and (K)");
   EXPECT_ERROR(dot(numbers({2}), numbers({3})), "shapes (2) and (3) do not fit");
-  EXPECT_ERROR(outer(numbers({2, 1}), numbers({3})), "needs (M) and (N)");
+  EXPECT_ERROR(outer(numbers({2, 1}), numbers({3})), "expected (M) and (N)");
   EXPECT_ERROR(addmm(numbers({3, 3}), numbers({2, 3}), numbers({3, 4})), "addmm");
   EXPECT_ERROR(linear(numbers({2, 3}), numbers({5, 4})),
                "input (2, 3) does not fit weight (5, 4): expected (..., in) and (out, in)");

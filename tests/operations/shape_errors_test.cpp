@@ -22,7 +22,7 @@ TEST(ShapeErrors, SayWhatDoesNotFit) {
   EXPECT_ERROR(cat(std::vector<Tensor>{}), "cat", "at least one");
   EXPECT_ERROR(stack({x, numbers({2, 3})}), "stack", "(2, 3)", "(2, 3, 4)");
   EXPECT_ERROR(split(x, 0), "split", "(2, 3, 4)");
-  EXPECT_ERROR(split(x, std::vector<std::int64_t>{1, 1}, 1), "split", "make 2", "has 3");
+  EXPECT_ERROR(split(x, std::vector<std::int64_t>{1, 1}, 1), "split", "add up to 2", "has 3");
   EXPECT_ERROR(split(x, std::vector<std::int64_t>{4, -1}, 1), "split", "(2, 3, 4)");
   EXPECT_ERROR(chunk(x, 0), "chunk");
   EXPECT_ERROR(pad(x, {1}), "pad", "two numbers");

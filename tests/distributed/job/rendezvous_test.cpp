@@ -83,7 +83,7 @@ TEST(ConnectStore, NobodyElseJoinsTheStoreOfRankZero) {
   const auto errors =
       meet({environment_at(port, 0, 2), environment_at(port, 1, 2)}, 10s, [&](const Environment& environment, Store&) {
         if (environment.rank != 1) return;
-        expect_parts(testing::error_of([&] { TcpStore({"127.0.0.1", port, 300ms}); }), {"wants a token"});
+        expect_parts(testing::error_of([&] { TcpStore({"127.0.0.1", port, 300ms}); }), {"expects a token"});
         expect_parts(testing::error_of([&] { TcpStore({"127.0.0.1", port, 300ms, "guessed"}); }), {"another job"});
       });
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
@@ -232,7 +232,7 @@ TEST(ConnectStore, ARankBeyondTheJobsSizeIsAnErrorAtOnce) {
   expect_parts(errors[1], {"3 processes (WORLD_SIZE), and rank 0 that it has 2"});
   EXPECT_LT(taken, 30s);
   expect_parts(errors[0], {"rank 1 of 2 has not arrived within 3 s at 127.0.0.1:" + std::to_string(port), "WORLD_SIZE",
-                           "A rank 2 came that was told that the job has 3 processes"});
+                           "A rank 2 arrived that was told that the job has 3 processes"});
 }
 
 TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
@@ -243,7 +243,7 @@ TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
                 "whether rank 0 has started", "MASTER_ADDR, MASTER_PORT, --init-method", "firewall"});
   rank.uses_agent_store = true;
   expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),
-               {"cannot connect", "the launcher serves the store", "whether it still runs", "firewall"});
+               {"cannot connect", "the launcher serves the store", "whether it is still running", "firewall"});
   TcpStoreServer server({});
   rank.master_port = server.port();
   expect_parts(testing::error_of([&] { connect_store(rank, 200ms); }),

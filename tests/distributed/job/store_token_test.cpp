@@ -69,7 +69,7 @@ TEST_F(StoreToken, OfAFileThatOthersCouldReadIsRefused) {
   expect_parts(error(link), {link, "it is a symbolic link", "give the file"});
   expect_parts(error(write("short", 0600)), {"the store's token has 5 bytes, expected at least 8", "openssl rand"});
   expect_parts(error_of([] { token_with({{"TANDEM_STORE_TOKEN", "x"}}); }), {"the store's token has 1 byte, expected"});
-  expect_parts(error(folder_.path().string()), {"is no file"});
+  expect_parts(error(folder_.path().string()), {"is not a regular file"});
   expect_parts(error(folder_.path().string() + "/missing"), {"missing", "No such file"});
   expect_parts(error(write(" \n", 0600)), {"no text"});
   expect_parts(error(write(std::string(300, 'x'), 0600)), {"more than 256 bytes"});

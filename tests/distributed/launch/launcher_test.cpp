@@ -28,7 +28,7 @@ TEST_F(LauncherTest, HelloWorld) {
 
 TEST_F(LauncherTest, HelloWorldHasFourNames) {
   EXPECT_EQ(run({"--nproc-per-node=5", hello_world}), 1);
-  expect_parts(err(), {"[rank4] hello_world: has only 4 names"});
+  expect_parts(err(), {"[rank4] hello_world: there are only 4 names"});
   expect_parts(err(), {"rank 4 failed first: exit code 1"});
 }
 

@@ -114,7 +114,7 @@ TEST(PyTorchTcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
                           {"lost earlier", "the value of the key is not a number"});
     PyTorchTcpStore other(options_for(server, 10s, "secret"));
     for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // without one
-    testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: a value too long"});
+    testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: the value is too long"});
   }
 }
 

@@ -351,7 +351,8 @@ TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
     // The client may expect any kind of reply.
     const auto error = testing::error_of([&] { greedy.add("n", 1); });
     const auto later = testing::error_of([&] { greedy.check({"log"}); });
-    const std::string reason = token.empty() ? "may have ended" : "the server ended the connection: a value too long";
+    const std::string reason =
+        token.empty() ? "may have ended" : "the server ended the connection: the value is too long";
     testing::expect_parts(error, {"add: ", reason});
     testing::expect_parts(later, {"check: the connection was lost earlier: ", reason});
     expect_served(bystander);
