@@ -352,7 +352,7 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
 
         DistributedDataParallel resumed(second, group);
         EXPECT_ERROR(resumed.load_state_dict({{"order", state[0].array}}), "named order",
-                     "expected one, gradient_order");
+                     "expected one, named gradient_order");
         EXPECT_ERROR(
             resumed.load_state_dict({{"gradient_order", Array::from(std::vector<std::int64_t>{0, 1, 1, 3}, {4})}}),
             "gradient_order is an order of 4 gradients", "not those of the 4 parameters");

@@ -177,7 +177,7 @@ TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
   store->set("node/" + std::to_string(store->add("nodes", 1) - 1), "7 nonsense");
   for (const auto& node : {first.get(), second.get()}) {
     EXPECT_EQ(node->finish(10s), 1);
-    expect_parts(node->err(), {"the store holds a node's status that this version cannot read"});
+    expect_parts(node->err(), {"the store contains a node's status that this version cannot read"});
     EXPECT_EQ(node->err().find("lost the node"), std::string::npos) << node->err();
   }
 }

@@ -861,16 +861,18 @@ TEST(Trainer, RefusesWhatWouldBeSilentlyWrong) {
       expect_parts(error_of([&] { trainer.use(optimizer); }), {"this optimizer is already in use"});
       expect_parts(fit(trainer, {{"total_loss", 1.0}}), {"there is already a metric \"total_loss\""});
     }
+    {
+      Trainer trainer(options, group, model);
+      trainer.use(optimizer);
+      data::Loader large_batches(fifty_samples(), {.batch_size = 51, .drop_last = true});
+      expect_parts(error_of([&] {
+                     trainer.fit(large_batches, [&](const data::Batch& batch) { return loss_of(model, batch); });
+                   }),
+                   {"the loader has no batch: 50 samples in the data set, and batches of 51"});
+    }
     Trainer trainer(options, group, model);
     trainer.use(optimizer);
     expect_parts(fit(trainer, {{"a", 1.0}, {"a", 2.0}}), {"there is already a metric \"a\""});
-    Trainer without_batches(options, group, model);
-    without_batches.use(optimizer);
-    data::Loader large_batches(fifty_samples(), {.batch_size = 51, .drop_last = true});
-    expect_parts(error_of([&] {
-                   without_batches.fit(large_batches, [&](const data::Batch& batch) { return loss_of(model, batch); });
-                 }),
-                 {"the loader has no batch: 50 samples in the data set, and batches of 51"});
   });
 }
 
