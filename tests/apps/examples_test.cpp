@@ -60,7 +60,7 @@ assert (numbers["y"] - squares).abs().max() < 0.3, numbers["y"] - squares
 TEST(ToPythonExample, asks_for_a_folder) {
   const auto outcome = run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/to_python"});
   EXPECT_EQ(outcome.code, 2);
-  expect_parts(outcome.err, {"to_python: expected the folder"});
+  expect_parts(outcome.err, {"to_python: expected a folder"});
 }
 
 // Returns the percentages after "test accuracy ".
