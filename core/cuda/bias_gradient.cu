@@ -49,7 +49,7 @@ struct WriteWeightAndBias {
   }
 };
 
-// The blocks beside those that sum convert a gradient to f32.
+// The remaining blocks convert a gradient to f32.
 struct Widen {
   std::int64_t numbers = 0;
   FloatBits bits = FloatBits::f32;

@@ -1,6 +1,7 @@
 #include <tandem/core/array/memory_order.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/ddp/same_weights.h>
+#include <tandem/distributed/groups/members.h>
 
 #include <string>
 
@@ -40,20 +41,19 @@ void check_same_weights(const std::vector<NamedTensor>& parameters, const data::
   std::vector<Array> of_ranks;
   for (int r = 0; r < group.size(); ++r) of_ranks.push_back(Array::empty({1}, DType::i64));
   group.all_gather(of_ranks, Array::from(std::vector{mine[first]}), "the weights that differ")->wait();
-  std::string others;
+  std::vector<int> different;
   for (int r = 1; r < group.size(); ++r)
-    if (of_ranks[r].item<std::int64_t>() != of_ranks[0].item<std::int64_t>())
-      others += (others.empty() ? "" : ", ") + std::to_string(r);
-  TANDEM_CHECK(first + 1 < n, "rank ", others, " shuffles with a different seed than rank 0, so the ranks' shards ",
+    if (of_ranks[r].item<std::int64_t>() != of_ranks[0].item<std::int64_t>()) different.push_back(r);
+  const auto others = rank_list(different), s = std::string(different.size() == 1 ? "s" : "");
+  TANDEM_CHECK(first + 1 < n, others, " shuffle", s, " with a different seed than rank 0, so the ranks' shards ",
                "overlap: set the same LoaderOptions::seed on all ranks");
-  TANDEM_CHECK(first + 2 < n, "rank ", others,
-               " uses its shard of a different epoch of the Loader than rank 0, which is in ",
-               of_ranks[0].item<std::int64_t>(),
+  TANDEM_CHECK(first + 2 < n, others, " use", s, different.size() == 1 ? " its shard" : " their shards",
+               " of a different epoch of the Loader than rank 0, which is in ", of_ranks[0].item<std::int64_t>(),
                ": each pass over a Loader is the next epoch, so a rank has started a pass alone. Let all ranks run the "
                "same passes, or set the epoch: loader.epoch(number)");
   detail::fail(
       "the ranks no longer hold the same weights: the first parameter that differs is ", parameters[first].name,
-      ", on rank ", others,
+      ", on ", others,
       " it differs from rank 0. All ranks must change their weights in the same way: load the same weights, set the "
       "same learning rate, take the same number of optimizer steps");
 }

@@ -106,15 +106,13 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
     const auto equals = std::min(argument->find('='), argument->size());
     if (argument->compare(0, 2, "--") == 0) std::replace(argument->begin(), argument->begin() + equals, '_', '-');
     const bool is_long = argument->compare(0, 2, "--") == 0;
+    if (cut_empty_value(app, *argument)) {
+      argument = arguments.insert(argument + 1, "");
+      continue;
+    }
     const auto* option = app.get_option_no_throw(is_long ? argument->substr(0, equals) : argument->substr(0, 2));
     const bool has_value = is_long ? equals < argument->size() : argument->size() > 2;
-    if (option == nullptr || option->get_items_expected_max() == 0) continue;
-    // CLI11 would use the next argument as the value of "--name=", which a script passes if a variable is unset.
-    if (is_long && equals + 1 == argument->size()) {
-      argument->pop_back();
-      argument = arguments.insert(argument + 1, "");
-    }
-    if (!has_value && argument + 1 != arguments.end()) ++argument;
+    if (option && option->get_items_expected_max() > 0 && !has_value && argument + 1 != arguments.end()) ++argument;
   }
   return argument;
 }

@@ -24,8 +24,8 @@ struct StreamChoice {
     return found == by_local_rank.end() ? otherwise : found->second;
   }
 };
-// Parses "3" (for all ranks) or "0:1,1:2" (by local rank): 0 is none, 1 stdout, 2 stderr, 3 both. Throws an Error that
-// names `option` for any other text.
+// Parses "3" (for all ranks) or "0:1,1:2" (by local rank): 0 means nothing, 1 stdout, 2 stderr, 3 both. Throws an Error
+// that names `option` for any other text.
 StreamChoice parse_stream_choice(const std::string& option, const std::string& text);
 
 struct LaunchOptions {

@@ -64,4 +64,12 @@ std::string unknown_option(const CLI::App& app) {
   return given + ": unknown; " + (meant.empty() ? "" : "did you mean " + meant + "? ") + "--help lists all options";
 }
 
+bool cut_empty_value(const CLI::App& app, std::string& argument) {
+  if (!argument.starts_with("--") || argument.find('=') + 1 != argument.size()) return false;
+  const auto* option = app.get_option_no_throw(argument.substr(0, argument.size() - 1));
+  if (option == nullptr || option->get_items_expected_max() == 0) return false;
+  argument.pop_back();
+  return true;
+}
+
 }  // namespace tandem::distributed

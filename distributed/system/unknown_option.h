@@ -1,4 +1,4 @@
-// The error message for an option that a program does not have.
+// What the programs and the launcher ask about the options on their command lines.
 #pragma once
 
 #include <string>
@@ -12,5 +12,9 @@ namespace tandem::distributed {
 // Returns "--epoch: unknown; did you mean --epochs? --help lists all options", for the first option that `app` could
 // not parse.
 std::string unknown_option(const CLI::App& app);
+
+// Returns whether `argument` is "--name=", where --name takes a value, and removes its '='. The caller inserts an empty
+// argument after it: CLI11 would use the next argument as the value. Scripts pass "--name=" if a variable is unset.
+bool cut_empty_value(const CLI::App& app, std::string& argument);
 
 }  // namespace tandem::distributed

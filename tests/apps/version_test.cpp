@@ -1,4 +1,4 @@
-// --version of every program with a command line, and --help of those without options of their own.
+// --version of every program with a command line, and --help of those that have no other options.
 #include <gtest/gtest.h>
 
 #include "support/process.h"

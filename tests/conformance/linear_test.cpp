@@ -383,7 +383,7 @@ TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   }
 }
 
-// Shapes of their own, because plans are kept.
+// These shapes occur in no other test, because plans are cached.
 TEST(CudaLibraries, SayWhatTheyLookedForWhenThatFails) {
   const LibrariesThatCan can({.cublas_failure = 1, .cudnn_failure = 1001, .fails_early = true});
   const Array a = numbers({8, 9}, DType::f32).to(cuda), b = numbers({9, 5}, DType::f32).to(cuda);

@@ -16,13 +16,13 @@ constexpr milliseconds idle_period{500};  // while no operation runs
 constexpr milliseconds look_period{250};  // between two checks of the store
 constexpr milliseconds patience{1000};    // after a peer has left: other ranks may just be slow
 
-// Returns false if the store is gone. Then only the timeout ends an operation that is stuck.
-bool is_set(Store& store, const std::string& key) {
-  try {
-    return store.check({key});
-  } catch (const std::exception&) {
-    return false;
-  }
+// Returns the answer to a question to the store, or false if the store is gone. Then only the timeout ends an operation
+// that is stuck.
+template <class Question>
+bool is_true(Question question) try {
+  return question();
+} catch (const std::exception&) {
+  return false;
 }
 
 }  // namespace
@@ -123,17 +123,15 @@ std::string NcclExecutor::find_failure() {
     return "";
   }
   if (!has_left(next_)) return "";
-  const bool in_order = !front && is_set(*store_, ended_key(next_));
+  const bool in_order = !front && is_true([&] { return store_->check({ended_key(next_)}); });
   if (!std::exchange(neighbour_left_, true)) left_since_ = now;
   if (now - left_since_ < (in_order ? timeout_ : patience) || (front && since > left_since_)) return "";
   const auto departed = find_departed();
   return departed.empty() ? "" : departed + " while others wait in " + what;
 }
 
-bool NcclExecutor::has_left(int rank) try {
-  return rank != rank_ && distributed::has_left(*host_->store(), rank);
-} catch (const std::exception&) {
-  return false;  // the store is gone
+bool NcclExecutor::has_left(int rank) {
+  return rank != rank_ && is_true([&] { return distributed::has_left(*host_->store(), rank); });
 }
 
 // Returns "rank 1 (host, pid 4711) has left", or an empty string if no rank has left.

@@ -62,11 +62,6 @@ std::string with_dashes(std::string argument) {
   return argument;
 }
 
-bool takes_value(const CLI::App& app, const std::string& name) {
-  const auto* option = app.get_option_no_throw(name);
-  return option != nullptr && option->get_items_expected_max() > 0;
-}
-
 }  // namespace
 
 std::chrono::duration<double> parse_duration(const std::string& name, const std::string& text) {
@@ -162,11 +157,7 @@ std::string OptionParser::parse(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {
     auto argument = with_dashes(argv[i]);
-    // CLI11 would use the next argument as the value of "--name=", which a script passes if a variable is unset.
-    if (argument.ends_with('=') && takes_value(*app_, argument.substr(0, argument.size() - 1))) {
-      arguments.emplace_back();
-      argument.pop_back();
-    }
+    if (cut_empty_value(*app_, argument)) arguments.emplace_back();
     arguments.push_back(std::move(argument));
   }
   try {
