@@ -82,8 +82,8 @@ class TreeMemory {
 // How many blocks of each group, and how many groups of each tile, have finished. They are 0 before and after each
 // merge: atomicInc sets a counter back when the last block counts. All merges of a .cu file share them and must run one
 // after the other, as all work in a GPU's one stream does. Two streams, or two branches of a graph, would each need
-// separate counters. Merges have at most `most_tiles` tiles, and so few parts that the groups of all tiles are not more than
-// that either.
+// separate counters. Merges have at most `most_tiles` tiles, and so few parts that the groups of all tiles are not more
+// than that either.
 inline constexpr std::int64_t most_tiles = 4096;
 static __device__ unsigned finished_parts[most_tiles], finished_groups[most_tiles];
 
