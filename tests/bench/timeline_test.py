@@ -107,7 +107,7 @@ class Timeline(unittest.TestCase):
         lanes, _ = self.draw([trace], "--step", "shortest")
         self.assertIn("wait for gradients 7.00 ms", lanes[0])
         run = self.run_plot([names("rank 0", "compute", "communication") + step(0)], "--step", "shortest")
-        self.assertRegex(run.stderr, "has 1 steps; --step shortest needs 10 at least")
+        self.assertRegex(run.stderr, "has 1 steps; --step shortest needs at least 10")
 
     def test_threads_of_one_process_have_a_lane_each(self):
         trace = names("rank 0", "compute", "replica", "replica 2") + [
