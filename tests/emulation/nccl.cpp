@@ -172,8 +172,8 @@ class InCall {
 // What a call of a communicator returns when it went well.
 ncclResult_t begun(const Member& member) { return member.is_blocking ? ncclSuccess : ncclInProgress; }
 
-// Passes the calls that were issued to the peers as one, when their stream comes to them. The stream then waits for the
-// peers. A graph that holds them holds the communicator.
+// Submits the calls issued so far as one operation. When their stream reaches it, the calls are passed to the peers,
+// and the stream waits for the peers. A graph that contains the calls keeps the communicator in use.
 ncclResult_t flush() {
   auto calls = std::exchange(group, {});
   if (calls.empty()) return ncclSuccess;

@@ -88,8 +88,8 @@ std::unique_ptr<ConvMethod> make_conv_method(const ConvLayer& layer) {
   return std::make_unique<Method>(layer);
 }
 
-// The first method that pays, and what a trace says of the choice. There is none where no method computes both
-// gradients at once.
+// The first method that is worth its cost, and the note about the choice for a trace. `method` is null if both
+// gradients are wanted and no method computes them in one pass.
 struct ConvChoice {
   std::unique_ptr<ConvMethod> method;
   std::string note;
