@@ -106,13 +106,13 @@ void Optimizer::step() {
       const Array gradient = e.parameter.tensor.grad();
       if (!gradient.defined()) continue;
       const Array& value = e.parameter.tensor.value();
-      TANDEM_CHECK(value.device() == group.device, name(), ": parameter ", e.parameter.name, " was on ", group.device,
+      TANDEM_CHECK(value.device() == group.device, "parameter ", e.parameter.name, " was on ", group.device,
                    " when the optimizer was constructed, and is now on ", value.device(),
                    ": move the model before you construct the optimizer");
       const MemoryOrder order(value);
       const bool fits =
           order.fits(value) && std::ranges::all_of(e.state, [&](const Array& s) { return order.fits(s); });
-      TANDEM_CHECK(value.dtype() == DType::f32 && fits, name(), ": parameter ", e.parameter.name,
+      TANDEM_CHECK(value.dtype() == DType::f32 && fits, "parameter ", e.parameter.name,
                    " was dense f32 when the optimizer was constructed, and is now ", value.dtype(), " with strides ",
                    value.strides(), ": convert the model before you construct the optimizer");
       updates.emplace_back(value, order.arranged(gradient), e.state, e.count, !e.is_started, while_finite_);
