@@ -92,8 +92,7 @@ TEST(ConnectStore, NobodyElseJoinsTheStoreOfRankZero) {
 TEST(ConnectStore, OfSeveralHostsNeedsATokenOrLeaveToDoWithout) {
   auto one = environment_at(free_port(), 0, 2), other = environment_at(one.master_port, 1, 2);
   one.master_addr = other.master_addr = reachable_address("");
-  if (is_loopback(one.master_addr))
-    one.master_addr = other.master_addr = "0.0.0.0";  // an address that is not recognised as this host's
+  if (is_loopback(one.master_addr)) one.master_addr = other.master_addr = "0.0.0.0";  // not recognised as this host's
   for (const auto& error : meet({one, other}, 10s, [](const Environment&, Store&) {}))
     expect_parts(error, {"TANDEM_STORE_TOKEN", "TANDEM_STORE_TOKEN_FILE", "--open-store"});
   one.open_store = other.open_store = true;

@@ -113,8 +113,7 @@ TEST(PyTorchTcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
     testing::expect_parts(testing::error_of([&] { call(store); }),
                           {"lost earlier", "the value of the key is not a number"});
     PyTorchTcpStore other(options_for(server, 10s, "secret"));
-    for (int i = 0; i < 3; ++i)
-      other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // these calls expect none
+    for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // no reply
     testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: the value is too long"});
   }
 }
