@@ -1,5 +1,5 @@
-// The order of what a GPU may do in any order. It is drawn from a seed: the number in the environment variable
-// TANDEM_EMULATED_SEED, or a new one.
+// The order of work that a GPU may do in any order. It is random, from the seed in the environment variable
+// TANDEM_EMULATED_SEED, or from a new seed.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace emulation {
 
 using Random = std::mt19937_64;
-// The first call sets TANDEM_EMULATED_SEED, so that processes which this one starts have the same seed.
+// The first call sets TANDEM_EMULATED_SEED, so that child processes have the same seed.
 std::uint64_t seed_of_orders();
 
 }  // namespace emulation
