@@ -112,7 +112,7 @@ TEST(CudaOptimizer, UpdatesManySegments) {
   here.step(momentum);
   there.step(momentum);
 #ifdef TANDEM_EMULATED_CUDA
-  // Each segment has at least one block. Addresses and sizes are not copied, because a graph could not repeat the
+  // Each segment gets one block. Addresses and sizes are not copied, because a graph could not repeat the
   // copies.
   EXPECT_EQ(emulation::driver().log,
             (std::vector<std::string>{"launch 84 x 256", "launch 84 x 256", "launch 32 x 256"}));

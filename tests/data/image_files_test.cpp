@@ -71,7 +71,7 @@ TEST(ReadImage, NamesTheFileThatIsDamaged) {
   EXPECT_ERROR(read_image(folder / "none.png"), "cannot be opened");
 }
 
-// Each of these files made stb_image access memory out of bounds.
+// stb_image alone does not handle these files safely.
 TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   const TemporaryFolder folder;
   std::string jpeg = read_bytes(images / "cats/a.JPG");

@@ -1,5 +1,5 @@
-// Tries oneDNN's convolutions, those with known faults too, beside sums in f64: layers that numbers make up, and those
-// that the table in core/cpu/onednn_faults.cpp is about. tests/long/onednn_faults runs it.
+// Tries oneDNN's convolutions, including those with known faults, and compares them with sums in f64. The layers are
+// random, or those of the table in core/cpu/onednn_faults.cpp. tests/long/onednn_faults runs this program.
 //   onednn_faults [LAYERS]
 #include <tandem/core/cpu/conv/onednn_conv.h>
 #include <tandem/core/cpu/onednn.h>

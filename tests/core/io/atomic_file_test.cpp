@@ -302,7 +302,7 @@ TEST(AtomicFile, RemovesWhatWritersLeftThatWereKilledLongAgo) {
   const Names kept = {
       ".a.123-0.tmp",                         // not Tandem's
       ".tandem-0123456789abcde.tmp",          // too short
-      ".tandem-0123456789abcdeF.tmp",         // not a hexadecimal digit
+      ".tandem-0123456789abcdeF.tmp",         // not a lowercase digit
       ".tandem-0123456789abcdef.tmp.backup",  // a user's copy
       "tandem-0123456789abcdef.tmp",
   };

@@ -1,4 +1,4 @@
-// Contents of a .pth file besides plain tensors: negated views, dtypes that Tandem lacks, and other entries that a
+// Contents of a .pth file in addition to plain tensors: negated views, dtypes that Tandem lacks, and entries that a
 // training program saves with a state dict.
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/pth.h>

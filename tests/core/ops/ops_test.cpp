@@ -158,7 +158,7 @@ TEST(Ops, LargeArraysGoThroughTheParallelLoops) {
   }
 }
 
-// The sizes have whole squares, a rest beside them, and several blocks.
+// The sizes have whole squares, incomplete ones, and several blocks.
 TEST(Ops, TurnedArraysGoByBlocks) {
   for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
     for (const Shape& shape : {Shape{5, 37, 83}, Shape{1, 70, 601}, Shape{3, 200, 9}, Shape{40, 3, 70}}) {
