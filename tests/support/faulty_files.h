@@ -1,4 +1,4 @@
-// The interface of support/faulty_files.cpp for a test program that it is linked into.
+// The interface of support/faulty_files.cpp, for a test program that is linked with it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// FullDisk: a limit on file sizes that simulates a full disk. In both cases write() fails partway.
+// FullDisk: a limit on file sizes that simulates a full disk. With either, write() fails partway.
 #pragma once
 
 #include <tandem/core/base/check.h>

@@ -162,7 +162,7 @@ TEST_P(ProcessGroupOfSize, makes_one_number_of_all_ranks_numbers) {
 TEST_P(ProcessGroupOfSize, scatters_gathers_and_exchanges) {
   run_ranks([](Group group) {
     const int size = group->size(), rank = group->rank();
-    // 3 elements fit into the shortest way of every message, and 50,000 fit into none.
+    // 3 elements are few enough for the shortest path of every message, and 50,000 are too many for it.
     for (const std::int64_t n : {3, 50000}) {
       const auto numbered = [&](int from, int to) { return filled<std::int32_t>(n, from * 100 + to); };
       const auto number = [&](const Array& a) {

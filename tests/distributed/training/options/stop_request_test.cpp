@@ -28,7 +28,7 @@ void wait_for_the_end(int steps) {
   std::this_thread::sleep_for(20s);
 }
 
-// The message can't say how long a step takes that never ends, or which grace time would be enough.
+// The message can't say how long an endless step takes, or which grace time would be enough.
 TEST(StopRequest, NoGraceTimeIsPromisedForAStepThatMayNeverEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(wait_for_the_end(0), ::testing::ExitedWithCode(128 + SIGTERM),
