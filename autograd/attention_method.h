@@ -13,6 +13,6 @@ namespace tandem {
 using AttentionMethod = std::function<Tensor(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const ScaledDotProductAttentionOptions& options, double scale)>;
 // These methods are tried in order before the full matrix of weights is computed.
-AnnexList<AttentionMethod>& attention_methods();
+inline constinit AnnexList<AttentionMethod> attention_methods{add_autograd_annexes};
 
 }  // namespace tandem

@@ -6,21 +6,16 @@ namespace {
 thread_local int open_scopes = 0;
 }
 
-AnnexList<LowWeightCopies>& low_weight_copies() {
-  static AnnexList<LowWeightCopies> copies(add_autograd_annexes);
-  return copies;
-}
-
 LowWeightScope::LowWeightScope() { ++open_scopes; }
 
 LowWeightScope::~LowWeightScope() {
   if (--open_scopes > 0) return;
-  for (const LowWeightCopies& copies : low_weight_copies().entries()) copies.end();
+  for (const LowWeightCopies& copies : low_weight_copies.entries()) copies.end();
 }
 
 Array low_weight(const Tensor& parameter, const Array& value, DType dtype) {
   if (open_scopes == 0 || value.device().is_cpu()) return value.to(dtype);
-  const auto& copies = low_weight_copies().entries();
+  const auto copies = low_weight_copies.entries();
   return copies.empty() ? value.to(dtype) : copies.front().make(parameter, value, dtype);
 }
 

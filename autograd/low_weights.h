@@ -30,7 +30,7 @@ struct LowWeightCopies {
   Array (*make)(const Tensor& parameter, const Array& value, DType dtype);  // see low_weight()
   void (*end)();  // called when the outermost Autocast on this thread ends
 };
-AnnexList<LowWeightCopies>& low_weight_copies();  // the first one is used
+inline constinit AnnexList<LowWeightCopies> low_weight_copies{add_autograd_annexes};  // the first one is used
 
 }  // namespace autograd
 }  // namespace tandem

@@ -138,6 +138,6 @@ Array copy_of(const Tensor& parameter, const Array& value, DType dtype) {
 }  // namespace
 }  // namespace autograd
 
-void add_low_weight_copies() { autograd::low_weight_copies().add({autograd::copy_of, autograd::end_scope}); }
+void add_low_weight_copies() { autograd::low_weight_copies.add({autograd::copy_of, autograd::end_scope}); }
 
 }  // namespace tandem

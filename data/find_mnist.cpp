@@ -55,11 +55,6 @@ fs::path find_mnist_file(const fs::path& folder, const std::string& name) {
   return {};
 }
 
-AnnexList<MnistDownload>& mnist_downloads() {
-  static AnnexList<MnistDownload> downloads(add_data_annexes);
-  return downloads;
-}
-
 MnistFolder find_mnist(const MnistSource& source) {
   if (!source.data.empty()) return {source.data, false, ""};
   if (const std::string data = environment("TANDEM_DATA"); !data.empty()) return {data, false, ""};
@@ -67,8 +62,8 @@ MnistFolder find_mnist(const MnistSource& source) {
   try {
     const fs::path folder = cache_folder("mnist");
     if (holds_all(folder)) return {folder, false, ""};
-    TANDEM_CHECK(!mnist_downloads().entries().empty(), "This build has no downloads.");
-    mnist_downloads().entries().front()(source, folder);
+    TANDEM_CHECK(!mnist_downloads.entries().empty(), "This build has no downloads.");
+    mnist_downloads.entries().front()(source, folder);
     return {folder, false, "MNIST was downloaded into " + folder.string()};
   } catch (const Error& error) {  // no network, no home folder, or one that can't be written
     return sample(error.what(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -42,7 +42,7 @@ MnistFolder find_mnist(const MnistSource& source = {});
 
 // Downloads the missing files into `folder`, or throws an Error with the reason. An annex adds one.
 using MnistDownload = void (*)(const MnistSource& source, const std::filesystem::path& folder);
-AnnexList<MnistDownload>& mnist_downloads();
+inline constinit AnnexList<MnistDownload> mnist_downloads{add_data_annexes};
 
 inline constexpr const char* mnist_files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                               "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};

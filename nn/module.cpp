@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iostream>
 #include <set>
 
 namespace tandem::nn {
@@ -54,6 +55,7 @@ void Module::add_child(std::string name, std::shared_ptr<Module> child) {
   TANDEM_CHECK(child, "the module '", name, "' is null");
   ++additions_so_far;
   child->range_name_ = lasting_name(name);
+  child->is_added_ = true;
   children_.emplace_back(std::move(name), std::move(child));
 }
 
@@ -199,6 +201,20 @@ HookHandle Module::on_forward(std::function<void(Module&, const Tensor&)> hook) 
 void Module::run_hooks(const Tensor& output) {
   const Hooks hooks = *hooks_;  // copied, because a hook may remove hooks
   for (const auto& hook : hooks) hook(*this, output);
+}
+
+void Module::Call::warn_if_forgotten() const {
+  const auto* const caller = static_cast<const Call*>(outer()->module());
+  if (!caller || !grad_enabled()) return;
+  const auto all = module_.parameters();
+  if (std::none_of(all.begin(), all.end(), [](const auto& named) { return named.tensor.requires_grad(); })) return;
+  module_.is_added_ = true;
+  const std::string name = caller->module_.class_name();
+  std::cerr << "warning: " << name << " calls " << module_.describe()
+            << ", which was not added to it. An optimizer for "
+            << "the parameters of " << name << " does not train those of " << module_.class_name()
+            << ". Register it with add() where the member is declared, or call it under NoGrad if it must not learn"
+            << std::endl;
 }
 
 std::vector<const Module::Call*> Module::Call::calls() const {

@@ -183,11 +183,15 @@ class Module {
   // A running call of forward(). Errors name its module by the path from the module that was called first.
   class Call final : public Scope {
    public:
-    explicit Call(Module& module) : Scope(Kind::module, module.range_name_), module_(module) {}
+    explicit Call(Module& module) : Scope(Kind::module, module.range_name_), module_(module) {
+      if (!module.is_added_ && outer()) warn_if_forgotten();
+    }
     ModuleName module_name() const override;
     const char* path() const;  // "blocks.2.mlp", for profiles; lives as long as the program
 
    private:
+    // Warns, once per module, if a module calls another one that has parameters but was not added to it.
+    void warn_if_forgotten() const;
     std::vector<const Call*> calls() const;  // the running calls, from this one outwards
     // The outermost call whose module contains this one, and the name of this module there. Calls of other networks may
     // be running too.
@@ -201,6 +205,7 @@ class Module {
   std::vector<std::pair<std::string, Tensor>> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
+  bool is_added_ = false;  // to another module
   const char* range_name_ = "forward";
   std::pair<const Module*, const char*>
       path_{};                    // the last result of Call::path(), and the module of its outermost call

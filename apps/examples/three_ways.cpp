@@ -96,7 +96,11 @@ int main(int argc, char** argv) {
       if (now == "hand") by_hand(model, group, options, train);
       if (now == "step") with_step(model, group, options, train, tests);
       if (now == "fit") with_fit(model, group, options, train, tests);
-      weights.push_back(model.hidden.weight.value().to(Device{}).to_vector<float>());
+      auto& these = weights.emplace_back();
+      for (const auto& [name, parameter] : model.parameters()) {
+        const auto values = parameter.value().to(Device{}).to_vector<float>();
+        these.insert(these.end(), values.begin(), values.end());
+      }
       TANDEM_CHECK(weights.back() == weights.front(), now, " has different weights");
     }
   });

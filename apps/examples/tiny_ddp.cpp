@@ -387,7 +387,8 @@ int main(int argc, char** argv) try {
   std::puts("One process, whole batches:");
   const auto alone = train(images, tests, Ring{});
   for (const int world : worlds) {
-    std::printf("%d processes: the same bits on every rank, because each sum is made on one and copied:\n", world);
+    std::printf("%d processes: the same bits on every rank, because each sum is computed on one rank and copied:\n",
+                world);
     const auto together = run_ranks(world, [&](const Ring& ring) { return train(images, tests, ring); });
     std::printf("One process that adds %d shards in the order of the ring:\n", world);
     if (train(images, tests, Ring{}, world) != together) fail("the bits differ from those of the ring");

@@ -41,11 +41,6 @@ double scale_of(const Tensor& query, const ScaledDotProductAttentionOptions& opt
 
 }  // namespace
 
-AnnexList<AttentionMethod>& attention_methods() {
-  static AnnexList<AttentionMethod> methods(add_autograd_annexes);
-  return methods;
-}
-
 Tensor attention_weights(const Tensor& query, const Tensor& key, const ScaledDotProductAttentionOptions& options) {
   check(query, key, options);
   const Tensor scores = matmul(query, transpose(key, -1, -2));
@@ -76,7 +71,7 @@ Tensor scaled_dot_product_attention(const Tensor& query_in, const Tensor& key_in
                key.device(), ", but value is ", value.dtype(), " on ", value.device());
   const bool drops = options.dropout_p > 0;
   if (!drops && (!options.attn_mask.defined() || !options.attn_mask.requires_grad())) {
-    for (const auto& method : attention_methods().entries())
+    for (const auto& method : attention_methods.entries())
       if (const Tensor y = method(query, key, value, options, scale_of(query, options)); y.defined()) return y;
   }
   const Tensor weights = attention_weights(query, key, options);

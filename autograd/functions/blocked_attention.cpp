@@ -1,4 +1,4 @@
-// Attention with a kernel that never stores all attention weights at once. It adds itself to attention_methods().
+// Attention with a kernel that never stores all attention weights at once. It adds itself to attention_methods.
 #include <tandem/autograd/attention_method.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
@@ -50,6 +50,6 @@ Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
 
 }  // namespace
 
-void add_attention_in_blocks() { attention_methods().add(in_blocks); }
+void add_attention_in_blocks() { attention_methods.add(in_blocks); }
 
 }  // namespace tandem

@@ -136,8 +136,8 @@ Term make_term(const Equation& equation, const Tensor& operand, Labels labels) {
     }
     const int a = static_cast<int>(first), b = static_cast<int>(second);
     if (term.tensor.shape()[a] != term.tensor.shape()[b])
-      equation.fail("subscript '", term.labels[first], "' is ", term.tensor.shape()[a], " and ", term.tensor.shape()[b],
-                    " in one operand of shape ", operand.shape());
+      equation.fail("subscript '", term.labels[first], "' is both ", term.tensor.shape()[a], " and ",
+                    term.tensor.shape()[b], " in one operand of shape ", operand.shape());
     const char label = term.labels[first];
     term.tensor = diagonal(term.tensor, 0, a, b);  // the dimension of the diagonal comes last
     term.labels.erase(second, 1);

@@ -9,17 +9,12 @@ namespace tandem {
 namespace {
 
 const DeviceKind* find(Device::Kind kind) {
-  for (const DeviceKind& known : device_kinds().entries())
+  for (const DeviceKind& known : device_kinds.entries())
     if (known.kind == kind) return &known;
   return nullptr;
 }
 
 }  // namespace
-
-AnnexList<DeviceKind>& device_kinds() {
-  static AnnexList<DeviceKind> kinds(add_core_annexes);
-  return kinds;
-}
 
 DeviceMemory& device_memory(Device device) {
   const DeviceKind* const kind = find(device.kind);

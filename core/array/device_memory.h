@@ -38,7 +38,7 @@ struct DeviceKind {
   int (*count)();                         // returns 0 if there is no driver
 };
 // The list to which each back-end adds its kind of device.
-AnnexList<DeviceKind>& device_kinds();
+inline constinit AnnexList<DeviceKind> device_kinds{add_core_annexes};
 
 // Returns the memory of `device` and makes it this thread's current device. Throws an Error if this build has no such
 // kind of device, or this process no such device.

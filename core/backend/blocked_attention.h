@@ -31,6 +31,6 @@ struct BlockedAttentionKernel {
                      const AttentionGradients&)>
       run_grad;
 };
-AnnexList<BlockedAttentionKernel>& blocked_attention_kernels();
+inline constinit AnnexList<BlockedAttentionKernel> blocked_attention_kernels{add_core_annexes};
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 // to lists that the ground floor keeps, such as the list of file formats.
 #pragma once
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,20 +14,24 @@ namespace tandem {
 void add_core_annexes();
 
 // A list to which the annexes of one layer add entries. Only functions that `add_annexes` calls may call add(). Any
-// thread may call entries(), which always returns the complete list.
+// thread may call entries(), which always returns the complete list. Its constructor runs at compile time and it is
+// never destroyed, so objects with static storage may use it before and after main().
 template <class Entry>
 class AnnexList {
  public:
   explicit constexpr AnnexList(void (*add_annexes)()) : add_annexes_(add_annexes) {}
-  void add(Entry entry) { entries_.push_back(std::move(entry)); }
-  const std::vector<Entry>& entries() const {
+  void add(Entry entry) {
+    if (!entries_) entries_ = new std::vector<Entry>;
+    entries_->push_back(std::move(entry));
+  }
+  std::span<const Entry> entries() const {
     add_annexes_();
-    return entries_;
+    return entries_ ? std::span<const Entry>(*entries_) : std::span<const Entry>();
   }
 
  private:
-  void (*const add_annexes_)();
-  std::vector<Entry> entries_;
+  void (*add_annexes_)();
+  std::vector<Entry>* entries_ = nullptr;
 };
 
 }  // namespace tandem

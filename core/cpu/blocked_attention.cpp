@@ -322,6 +322,6 @@ void attention_grad(const AttentionInputs& in, const Array& y, const Array& log_
 
 }  // namespace
 
-void add_blocked_attention() { blocked_attention_kernels().add({attention, attention_grad}); }
+void add_blocked_attention() { blocked_attention_kernels.add({attention, attention_grad}); }
 
 }  // namespace tandem

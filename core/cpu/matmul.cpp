@@ -168,13 +168,8 @@ class WithoutTeam : NoCopy {
 
 }  // namespace
 
-AnnexList<cpu::MatmulMethod>& cpu::matmul_methods() {
-  static AnnexList<MatmulMethod> methods(add_core_annexes);
-  return methods;
-}
-
 void cpu::gemm(const Gemm& g) {
-  if (const auto& methods = matmul_methods().entries(); !methods.empty()) return methods.front().gemm(g);
+  if (const auto methods = matmul_methods.entries(); !methods.empty()) return methods.front().gemm(g);
   using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   Eigen::Map<Rows, 0, Eigen::OuterStride<>> y(g.y, g.rows, g.columns, Eigen::OuterStride<>(g.y_leading));
   if (g.beta == 0) y.setZero();
@@ -188,7 +183,7 @@ void CpuBackend::matmul(const Array& left, const Array& right, const std::option
   std::optional<WithoutTeam> alone;
   if (y.numel() > 1 && y.numel() * left.dim(-1) < team_products && omp_get_max_threads() > 1) alone.emplace();
   const Array a = with_matrix_layout(left), b = with_matrix_layout(right);
-  const auto& methods = cpu::matmul_methods().entries();
+  const auto methods = cpu::matmul_methods.entries();
   if (y.dtype() == DType::bf16 && !methods.empty() && methods.front().matmul(a, b, bias, y)) return;
   const bool narrow = size_of(y.dtype()) == 2;
   const Array sum = narrow ? Array::empty(y.shape()) : y;

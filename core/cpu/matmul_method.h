@@ -30,7 +30,7 @@ struct MatmulMethod {
 };
 
 // The first method in the list is used.
-AnnexList<MatmulMethod>& matmul_methods();
+inline constinit AnnexList<MatmulMethod> matmul_methods{add_core_annexes};
 
 // Inside a parallel loop, it runs on the calling thread only.
 void gemm(const Gemm& g);

@@ -80,6 +80,6 @@ void gemm(const cpu::Gemm& g) {
 
 namespace tandem {
 
-void add_onednn() { cpu::matmul_methods().add({onednn::gemm, onednn::matmul}); }
+void add_onednn() { cpu::matmul_methods.add({onednn::gemm, onednn::matmul}); }
 
 }  // namespace tandem

@@ -19,7 +19,8 @@ inline constexpr unsigned tree_threads = 256;  // the most threads of a block
 inline constexpr unsigned one_group = 64;      // a second level takes longer than its threads take for so many parts
 
 // The threads of a block that lie `distance` apart merge their states into the first of them. All threads must call it.
-// The states of threads after the last whole `distance` do not count.
+// If the number of threads is not a multiple of `distance`, the states of the threads beyond the last multiple are
+// ignored.
 template <class State>
 __device__ void merge_across(State& state, unsigned distance) {
   static_assert(sizeof(State) % 4 == 0);

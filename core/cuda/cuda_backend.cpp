@@ -88,7 +88,7 @@ DeviceMemory& of_device(int index) {
 }  // namespace
 
 void add_cuda_backend() {
-  device_kinds().add({Device::Kind::cuda, of_device, device_count});
+  device_kinds.add({Device::Kind::cuda, of_device, device_count});
   set_graph_recorder(cuda::record_graph);
 }
 

@@ -25,7 +25,7 @@ class CudaBackend final : public Backend {
   // conv2d.cpp
   bool conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
                     const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) override;
-  // Only GPUs have this. matmul.cpp
+  // matmul.cpp; only GPUs have this operation
   bool matmul_with_row_sums(const Array& a, const Array& b, const Array& y, const Array& row_sums) override;
 
  private:

@@ -195,6 +195,6 @@ void stop() {}
 
 namespace tandem {
 
-void add_gpu_trace() { gpu_traces().add({cuda::start, cuda::stop}); }
+void add_gpu_trace() { gpu_traces.add({cuda::start, cuda::stop}); }
 
 }  // namespace tandem

@@ -32,8 +32,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_iden
       static_cast<std::add_pointer_t<__VA_ARGS__>>(emulation::shared_memory(name##_memory, sizeof name##_memory))
 #endif
 
-// The multiprocessors of a large GPU, an H100. Grids have a few blocks for each of them; a GPU that has fewer runs the
-// blocks one after the other.
+// The number of multiprocessors of a large GPU (an H100). Grids have a few blocks for each of them; a GPU that has
+// fewer runs the blocks one after the other.
 inline constexpr std::int64_t multiprocessors = 132;
 
 // A grid of blocks of `threads` threads, with one thread per element but at most `most` blocks. A kernel that walks on

@@ -1,5 +1,5 @@
-// GpuAllocator: the allocator of a GPU, whose memory is small compared with its arrays, and whose steps can be
-// recorded.
+// GpuAllocator: the allocator of a GPU. A GPU's memory is small compared with the arrays in it, and its steps can be
+// recorded as a graph.
 #pragma once
 
 #include <tandem/core/device/caching_allocator.h>

@@ -321,7 +321,7 @@ void with_derivative(const Reduction& op, F f) {
   std::visit(
       [&](const auto& each) {
         if constexpr (requires { each.derivative(0.0, 0.0, 0.0); }) f(each);
-        else detail::fail("reduction: has no gradient of its own");
+        else detail::fail("reduction: this reduction has no gradient formula");
       },
       op.any());
 }

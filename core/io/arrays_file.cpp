@@ -42,29 +42,24 @@ void write_dict(const std::filesystem::path& path, std::span<const NamedArray> a
 // Joins one member of all formats with `between`: ".safetensors or .pth".
 std::string names(std::string ArraysFormat::*member, const std::string& between) {
   std::string text;
-  for (const ArraysFormat& format : arrays_formats().entries()) text += (text.empty() ? "" : between) + format.*member;
+  for (const ArraysFormat& format : arrays_formats.entries()) text += (text.empty() ? "" : between) + format.*member;
   return text;
 }
 
 }  // namespace
 
-AnnexList<ArraysFormat>& arrays_formats() {
-  static AnnexList<ArraysFormat> formats(add_core_annexes);
-  return formats;
-}
-
 void add_safetensors_format() {
-  arrays_formats().add({"a safetensors file", ".safetensors",
-                        [](std::string_view first) { return first.size() == 9 && first[8] == '{'; }, read_dict,
-                        write_dict});
+  arrays_formats.add({"a safetensors file", ".safetensors",
+                      [](std::string_view first) { return first.size() == 9 && first[8] == '{'; }, read_dict,
+                      write_dict});
 }
 
 std::vector<NamedArray> load_arrays(const std::filesystem::path& path, const std::string& key) {
   const InputFile file(path, "file");
   const std::string first = file.read(std::min<std::uint64_t>(file.size(), 9), 0);
-  for (const ArraysFormat& format : arrays_formats().entries())
+  for (const ArraysFormat& format : arrays_formats.entries())
     if (format.recognises(first)) return format.read(path, key);
-  file.check(false, arrays_formats().entries().size() > 1 ? "is neither " : "is not ",
+  file.check(false, arrays_formats.entries().size() > 1 ? "is neither " : "is not ",
              names(&ArraysFormat::what, " nor "));
   return {};
 }
@@ -87,13 +82,13 @@ std::vector<NamedArray> without_wrappers(std::vector<NamedArray> arrays) {
 }
 
 bool is_arrays_file_name(const std::filesystem::path& path) {
-  return std::ranges::any_of(arrays_formats().entries(),
+  return std::ranges::any_of(arrays_formats.entries(),
                              [&](const auto& format) { return path.extension() == format.extension; });
 }
 
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                  const std::map<std::string, std::string>& metadata) {
-  for (const ArraysFormat& format : arrays_formats().entries())
+  for (const ArraysFormat& format : arrays_formats.entries())
     if (path.extension() == format.extension) return format.write(path, arrays, metadata);
   detail::fail("cannot save arrays as ", path.string(), ": expected a name that ends in ",
                names(&ArraysFormat::extension, " or "));

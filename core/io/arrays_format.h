@@ -28,6 +28,6 @@ struct ArraysFormat {
 };
 
 // Returns the list of formats. Safetensors is the first.
-AnnexList<ArraysFormat>& arrays_formats();
+inline constinit AnnexList<ArraysFormat> arrays_formats{add_core_annexes};
 
 }  // namespace tandem

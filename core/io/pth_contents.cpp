@@ -68,7 +68,7 @@ class ZipContents : public PthContents {
     });
     file_.check(!is_program, "is a TorchScript program, not a state dict. In Python, save its weights: ",
                 "torch.save(torch.jit.load(FILE, map_location=\"cpu\").state_dict(), \"weights.pth\")");
-    file_.check(found != nullptr, "is a zip archive, but not of torch.save: it has no data.pkl");
+    file_.check(found != nullptr, "is a zip archive, but torch.save did not write it: it has no data.pkl");
     if (const auto* order = zip_.find(folder_ + "byteorder")) {
       file_.check(order->size == 6 && zip_.read(*order) == "little",
                   "was written on a big-endian machine, which is not supported");

@@ -13,9 +13,9 @@ void add_pth_format() {
   const auto read = [](const std::filesystem::path& path, const std::string& key) {
     return without_wrappers(read_pth(path, key));
   };
-  arrays_formats().add({"a .pth file of torch.save", ".pth", recognises, read,
-                        [](const std::filesystem::path& path, std::span<const NamedArray> arrays,
-                           const std::map<std::string, std::string>&) { write_pth(path, arrays); }});
+  arrays_formats.add({"a .pth file of torch.save", ".pth", recognises, read,
+                      [](const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                         const std::map<std::string, std::string>&) { write_pth(path, arrays); }});
 }
 
 }  // namespace tandem

@@ -40,7 +40,7 @@ std::optional<Attention> attention(const AttentionInputs& in) {
   if (shape.product() == 0 || in.query.numel() == 0 || in.key.numel() == 0) return std::nullopt;
   const Attention result{empty_in_order_of(in.query, shape), Array::empty(rows, DType::f32, in.query.device()),
                          nullptr};
-  for (const auto& kernel : blocked_attention_kernels().entries())
+  for (const auto& kernel : blocked_attention_kernels.entries())
     if (kernel.run(laid_out(in), result.y, result.log_sum)) return Attention{result.y, result.log_sum, &kernel};
   return std::nullopt;
 }

@@ -17,6 +17,6 @@ struct GpuTrace {
 };
 
 // Returns the traces of the GPU kinds in this build.
-AnnexList<GpuTrace>& gpu_traces();
+inline constinit AnnexList<GpuTrace> gpu_traces{add_core_annexes};
 
 }  // namespace tandem

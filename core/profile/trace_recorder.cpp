@@ -53,12 +53,12 @@ class Recorder {
     file_ = std::move(file);
     is_stopping_ = false;
     started_.store(profile_now());
-    for (const GpuTrace& gpus : gpu_traces().entries())
+    for (const GpuTrace& gpus : gpu_traces.entries())
       if (const auto why = gpus.start(); !why.empty()) file_->add_label("no lanes of GPUs: " + why);
     try {
       writer_ = start_thread("the thread that writes the profile", [this] { run(); });
     } catch (const Error&) {
-      for (const GpuTrace& gpus : gpu_traces().entries()) gpus.stop();
+      for (const GpuTrace& gpus : gpu_traces.entries()) gpus.stop();
       started_.store(0);
       file_.reset();
       throw;
@@ -68,7 +68,7 @@ class Recorder {
   void stop() {
     const std::lock_guard stopping(start_stop_);
     if (!writer_.joinable()) return;
-    for (const GpuTrace& gpus : gpu_traces().entries()) gpus.stop();
+    for (const GpuTrace& gpus : gpu_traces.entries()) gpus.stop();
     const auto began = started_.exchange(0);
     {
       const std::lock_guard lock(mutex_);
@@ -201,11 +201,4 @@ void record_in(const std::string& lane, Event event) { add(*Recorder::get().lane
 
 }  // namespace tandem::detail
 
-namespace tandem {
-
-AnnexList<GpuTrace>& gpu_traces() {
-  static AnnexList<GpuTrace> traces(add_core_annexes);
-  return traces;
-}
-
-}  // namespace tandem
+namespace tandem {}  // namespace tandem

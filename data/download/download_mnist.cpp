@@ -42,6 +42,6 @@ void download_all(const MnistSource& source, const std::filesystem::path& folder
 
 namespace tandem {
 
-void add_mnist_download() { data::mnist_downloads().add(data::download_all); }
+void add_mnist_download() { data::mnist_downloads.add(data::download_all); }
 
 }  // namespace tandem

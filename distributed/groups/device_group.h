@@ -16,9 +16,6 @@ namespace tandem::distributed {
 using MakeDeviceGroup = std::function<std::shared_ptr<ProcessGroup>(std::shared_ptr<ProcessGroup> host, Device device,
                                                                     int job_rank, const Observers& observers)>;
 // init() uses the first entry.
-inline AnnexList<MakeDeviceGroup>& device_groups() {
-  static AnnexList<MakeDeviceGroup> groups(add_distributed_annexes);
-  return groups;
-}
+inline constinit AnnexList<MakeDeviceGroup> device_groups{add_distributed_annexes};
 
 }  // namespace tandem::distributed

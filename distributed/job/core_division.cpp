@@ -21,7 +21,7 @@ std::string core_identity() {
   std::string text = machine_identity() + " ";
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &allowed) ? std::to_string(i) + "," : "";
-  for (const auto& limits : process_limits().entries()) {
+  for (const auto& limits : process_limits.entries()) {
     if (limits.cpu()) text += limits.identity();
   }
   return text;

@@ -44,11 +44,6 @@ std::string Variables::first_of(std::initializer_list<const char*> names) const 
   return "";
 }
 
-AnnexList<LauncherKind>& launcher_kinds() {
-  static AnnexList<LauncherKind> kinds(add_distributed_annexes);
-  return kinds;
-}
-
 int port_for(std::uint64_t job, std::uint64_t step) {
   // The factor is a prime (chosen), so the steps of one job and the next jobs get different ports.
   constexpr std::uint64_t first = 61440, last = 65535;
@@ -85,7 +80,7 @@ Environment read_no_launcher(const Variables& variables) {
   Environment result;
   const auto tasks = variables.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"});
   if (!tasks.empty() && tasks != "1") {
-    const bool has_slurm = !launcher_kinds().entries().empty();
+    const bool has_slurm = !launcher_kinds.entries().empty();
     result.note = "Slurm gave this shell " + tasks + " tasks, but " +
                   (has_slurm ? "this process was not started by srun" : "this build does not know srun") +
                   ", so it runs alone: start it with " + (has_slurm ? "srun (or tandemrun, or mpirun)" : "tandemrun") +
@@ -96,7 +91,7 @@ Environment read_no_launcher(const Variables& variables) {
 
 Environment read_launcher(const Variables& variables) {
   if (variables.is_set("RANK")) return read_torchrun(variables);
-  for (const auto& kind : launcher_kinds().entries()) {
+  for (const auto& kind : launcher_kinds.entries()) {
     if (kind.has_started(variables)) return kind.read(variables);
   }
   if (variables.is_set("WORLD_SIZE")) return read_torchrun(variables);

@@ -37,7 +37,7 @@ Endpoint parse_endpoint(const std::string& method) {
 
 // Returns the function that makes NCCL groups. Throws an Error if the build has no NCCL.
 const MakeDeviceGroup& nccl() {
-  const auto& groups = device_groups().entries();
+  const auto groups = device_groups.entries();
   TANDEM_CHECK(!groups.empty(),
                "this build has no CUDA, and so no NCCL (cmake --preset cuda): expected the backend auto, gloo, shm or "
                "mpi");
@@ -46,7 +46,7 @@ const MakeDeviceGroup& nccl() {
 
 Observers observers_of_job(const Environment& environment, Store& store) {
   Observers observers;
-  for (const auto& make : job_observers().entries()) {
+  for (const auto& make : job_observers.entries()) {
     for (auto& observer : make(environment, store)) observers.push_back(std::move(observer));
   }
   return observers;
@@ -116,11 +116,6 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   auto group = group_of_job(options);
   if (options.when_met) options.when_met(*group);
   return group;
-}
-
-AnnexList<JobObservers>& job_observers() {
-  static AnnexList<JobObservers> observers(add_distributed_annexes);
-  return observers;
 }
 
 }  // namespace tandem::distributed

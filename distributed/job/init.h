@@ -48,6 +48,6 @@ void check_init_method(const std::string& method);
 // Returns observers for the process groups of this job. `store` is the result of connect_store(). init() calls each
 // function once.
 using JobObservers = std::function<Observers(const Environment& environment, Store& store)>;
-AnnexList<JobObservers>& job_observers();
+inline constinit AnnexList<JobObservers> job_observers{add_distributed_annexes};
 
 }  // namespace tandem::distributed

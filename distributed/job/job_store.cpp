@@ -87,7 +87,7 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
 }
 
 std::shared_ptr<Store> open_store_at_path(const Environment& environment, Store::Timeout timeout) {
-  const auto& stores = stores_at_paths().entries();
+  const auto stores = stores_at_paths.entries();
   TANDEM_CHECK(!stores.empty(), "this build does not support a store in a file, such as ", environment.store_path,
                ": let the ranks meet at the address of rank 0, --init-method tcp://HOST:PORT");
   return stores.front()(environment.store_path, environment.run_id, timeout, environment.rank == 0);

@@ -43,7 +43,7 @@ struct LauncherKind {
 };
 
 // read_environment() asks the kinds in this order, after RANK and before WORLD_SIZE.
-AnnexList<LauncherKind>& launcher_kinds();
+inline constinit AnnexList<LauncherKind> launcher_kinds{add_distributed_annexes};
 
 // Returns a port for the store of a job step. All tasks of the step compute the same port, and two steps seldom share a
 // port. It is in 61440 .. 65535, above the ports that Linux uses for outgoing connections by default (32768 .. 60999,

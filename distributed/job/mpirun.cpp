@@ -25,7 +25,7 @@ constexpr MpiVariables mpi_launchers[] = {
 
 // Returns the launcher through which MPI started this process, such as srun --mpi=pmi2, or null.
 const LauncherKind* kind_around(const Variables& variables) {
-  for (const auto& kind : launcher_kinds().entries()) {
+  for (const auto& kind : launcher_kinds.entries()) {
     if (kind.read_hosts && kind.has_started(variables)) return &kind;
   }
   return nullptr;
@@ -65,7 +65,7 @@ namespace tandem {
 void add_mpirun() {
   using namespace distributed;
   for (const auto& names : mpi_launchers) {
-    launcher_kinds().add(
+    launcher_kinds.add(
         {[&names](const Variables& variables) { return variables.is_set(names.rank) || variables.is_set(names.size); },
          [&names](const Variables& variables) { return read_mpi(variables, names); },
          {}});

@@ -30,7 +30,7 @@ namespace tandem {
 
 void add_observers() {
   using namespace distributed;
-  job_observers().add([](const Environment& environment, Store& store) {
+  job_observers.add([](const Environment& environment, Store& store) {
     return usual_observers(open_flight_recorder(environment, store));
   });
 }

@@ -9,8 +9,8 @@
 namespace tandem::distributed {
 
 // Returns the job's store (job_store.h) when all ranks have called this function. If the launcher did not say which
-// processes share a host, connect_store sets these members of `environment`. Processes share a host if they can reach
-// each other over the loopback interface.
+// processes share a host, connect_store finds out, and sets the members of `environment` that say so. Processes share a
+// host if they can reach each other over the loopback interface.
 //
 // A launcher's store and a file outlive the processes, and may still contain keys of an earlier generation. The run's
 // name is the same in all generations, and each host counts restarts separately, so neither identifies a generation.

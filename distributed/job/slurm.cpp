@@ -182,7 +182,7 @@ namespace tandem {
 
 void add_slurm() {
   using namespace distributed;
-  launcher_kinds().add({is_in_slurm_step, read_slurm, read_slurm_hosts});
+  launcher_kinds.add({is_in_slurm_step, read_slurm, read_slurm_hosts});
 }
 
 }  // namespace tandem

@@ -352,7 +352,7 @@ std::string explain_flight(const fs::path& given) {
 namespace tandem {
 
 void add_flight_explanation() {
-  distributed::launch_questions().add(
+  distributed::launch_questions.add(
       {"--explain", "FOLDER",
        "read the flight records in FOLDER: say which rank is behind and what the others wait for; start nothing",
        [](const std::string& folder) { return distributed::explain_flight(folder); }});

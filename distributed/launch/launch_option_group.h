@@ -25,7 +25,7 @@ class LaunchOptionGroup {
 
 // Declares the group's options in `app`, which outlives the group.
 using MakeLaunchOptionGroup = std::function<std::unique_ptr<LaunchOptionGroup>(CLI::App& app)>;
-AnnexList<MakeLaunchOptionGroup>& launch_option_groups();
+inline constinit AnnexList<MakeLaunchOptionGroup> launch_option_groups{add_distributed_annexes};
 
 // Returns the number in `text`, which may have at most five digits, or -1 for any other text.
 int small_number(const std::string& text);

@@ -41,7 +41,7 @@ struct Arguments {
   bool accepted_flag = false;
   std::string module;
   bool run_path = false;
-  std::vector<std::string> questions;  // the value for each entry of launch_questions(); empty: not given
+  std::vector<std::string> questions;  // the value for each entry of launch_questions; empty: not given
   std::vector<std::unique_ptr<LaunchOptionGroup>> groups;
 };
 
@@ -53,7 +53,7 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("--bind", a.bind, "cores: each process gets its own share of the cores; none")
       ->check(CLI::IsMember({"none", "cores"}));
 
-  for (const auto& make : launch_option_groups().entries()) a.groups.push_back(make(app));
+  for (const auto& make : launch_option_groups.entries()) a.groups.push_back(make(app));
   app.option_defaults()->group("Meeting");
   app.add_flag("--standalone", a.accepted_flag, "one host, a free port (the default)");
   app.add_option("--master-addr", a.master_addr, "the address of node 0 to meet at (default 127.0.0.1)");
@@ -66,9 +66,9 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("--log-dir", a.options.log_dir, "folder for logs and error files (default a temporary one)");
   app.add_option("-r,--redirects", a.redirects, "to files: 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank");
   app.add_option("-t,--tee", a.tee, "to files and here: the same choices");
-  a.questions.resize(launch_questions().entries().size());
+  a.questions.resize(launch_questions.entries().size());
   for (std::size_t i = 0; i < a.questions.size(); ++i) {
-    const auto& question = launch_questions().entries()[i];
+    const auto question = launch_questions.entries()[i];
     app.add_option(question.option, a.questions[i], question.help)->type_name(question.value_name);
   }
   app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")->delimiter(',');
@@ -192,11 +192,6 @@ LaunchOptions::Duration parse_seconds(const std::string& option, const std::stri
   return LaunchOptions::Duration(static_cast<std::int64_t>(*value * 1000));
 }
 
-AnnexList<MakeLaunchOptionGroup>& launch_option_groups() {
-  static AnnexList<MakeLaunchOptionGroup> groups(add_distributed_annexes);
-  return groups;
-}
-
 StreamChoice parse_stream_choice(const std::string& option, const std::string& text) {
   const auto digit = [&](const std::string& part) {
     TANDEM_CHECK(part.size() == 1 && part[0] >= '0' && part[0] <= '3', option, " ", text,
@@ -215,11 +210,6 @@ StreamChoice parse_stream_choice(const std::string& option, const std::string& t
     choice.by_local_rank[rank] = digit(rank >= 0 && colon != std::string::npos ? part.substr(colon + 1) : "");
   }
   return choice;
-}
-
-AnnexList<LaunchQuestion>& launch_questions() {
-  static AnnexList<LaunchQuestion> questions(add_distributed_annexes);
-  return questions;
 }
 
 LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
@@ -250,7 +240,7 @@ LaunchCommand parse_launch_command(std::vector<std::string> arguments) {
   }
   for (std::size_t i = 0; i < parsed.questions.size(); ++i) {
     if (parsed.questions[i].empty()) continue;
-    command.text = launch_questions().entries()[i].answer(parsed.questions[i]);
+    command.text = launch_questions.entries()[i].answer(parsed.questions[i]);
     return command;
   }
   command.options = understand(parsed);

@@ -73,7 +73,7 @@ struct LaunchQuestion {
   std::string option, value_name, help;
   std::function<std::string(const std::string& value)> answer;
 };
-AnnexList<LaunchQuestion>& launch_questions();
+inline constinit AnnexList<LaunchQuestion> launch_questions{add_distributed_annexes};
 
 // Parses the arguments of a command line, without the program's own name. If an option is missing, an environment
 // variable such as PET_NNODES may set it. Throws an Error that names the option, its value and the allowed values.

@@ -385,7 +385,7 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& program
   TANDEM_CHECK(options.processes > 0, "launcher: ", options.processes, " processes requested, expected at least 1");
   TANDEM_CHECK(options.min_nodes > 0 && options.max_nodes >= options.min_nodes, "launcher: ", options.min_nodes, " to ",
                options.max_nodes, " nodes requested, expected at least 1");
-  TANDEM_CHECK(options.max_nodes == 1 || !rendezvous_of_many_nodes().entries().empty(), "launcher: ", options.max_nodes,
+  TANDEM_CHECK(options.max_nodes == 1 || !rendezvous_of_many_nodes.entries().empty(), "launcher: ", options.max_nodes,
                " nodes requested, but this build only starts jobs on one host");
   // If stdin, stdout or stderr is closed, the next opened file would get its number, and output would go to that file.
   for (int fd = 0; fd < 3; ++fd) {

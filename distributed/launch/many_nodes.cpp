@@ -277,7 +277,7 @@ namespace tandem {
 
 void add_many_nodes() {
   using namespace distributed;
-  rendezvous_of_many_nodes().add([](const LaunchOptions& options, const std::string& token, const NodeStatus& status) {
+  rendezvous_of_many_nodes.add([](const LaunchOptions& options, const std::string& token, const NodeStatus& status) {
     return std::make_unique<ManyNodes>(options, token, status);
   });
 }

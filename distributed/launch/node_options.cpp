@@ -158,7 +158,7 @@ namespace tandem {
 
 void add_node_options() {
   using namespace distributed;
-  launch_option_groups().add([](CLI::App& app) { return std::make_unique<NodeOptions>(app); });
+  launch_option_groups.add([](CLI::App& app) { return std::make_unique<NodeOptions>(app); });
 }
 
 }  // namespace tandem

@@ -52,12 +52,7 @@ void OneNode::report(const NodeStatus& status) {
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status) {
   if (options.max_nodes == 1) return std::make_unique<OneNode>(options, token, status);
-  return rendezvous_of_many_nodes().entries().front()(options, token, status);
-}
-
-AnnexList<MakeNodeRendezvous>& rendezvous_of_many_nodes() {
-  static AnnexList<MakeNodeRendezvous> makers(add_distributed_annexes);
-  return makers;
+  return rendezvous_of_many_nodes.entries().front()(options, token, status);
 }
 
 }  // namespace tandem::distributed

@@ -37,7 +37,7 @@ class NodeRendezvous {
 // With one node, there is no other node to meet: the store listens only on that host, and nothing waits. With several
 // nodes, one of them serves the store (see LaunchOptions::node_rank), and a thread of every node exchanges statuses and
 // the assignment through it, once per LaunchOptions::monitor_interval. `status` is the first status of this node.
-// Throws an Error if this node must serve the store and can't. With several nodes, rendezvous_of_many_nodes() must have
+// Throws an Error if this node must serve the store and can't. With several nodes, rendezvous_of_many_nodes must have
 // an entry.
 std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& options, const std::string& token,
                                                      const NodeStatus& status);
@@ -45,6 +45,6 @@ std::unique_ptr<NodeRendezvous> make_node_rendezvous(const LaunchOptions& option
 using MakeNodeRendezvous = std::function<std::unique_ptr<NodeRendezvous>(
     const LaunchOptions& options, const std::string& token, const NodeStatus& status)>;
 // make_node_rendezvous() uses the first entry.
-AnnexList<MakeNodeRendezvous>& rendezvous_of_many_nodes();
+inline constinit AnnexList<MakeNodeRendezvous> rendezvous_of_many_nodes{add_distributed_annexes};
 
 }  // namespace tandem::distributed

@@ -65,7 +65,7 @@ std::string describe_end(const WorkerFailure& failure) {
 // control group, or if this process is in the root group, returns the number for the whole machine. Returns nullopt if
 // the kernel does not provide the number.
 std::optional<std::int64_t> memory_kills() {
-  for (const auto& limits : process_limits().entries()) {
+  for (const auto& limits : process_limits.entries()) {
     if (const auto kills = limits.memory_kills()) return kills;
   }
   std::ifstream file("/proc/vmstat");
@@ -90,7 +90,7 @@ std::string MemoryWatch::hint() const {
   if (count <= 0) return "not for lack of memory (the kernel counted no such kill), so by a user or a batch system";
   auto text = "probably out of memory (the kernel killed " + std::to_string(count) +
               (count == 1 ? " process" : " processes") + " for that";
-  for (const auto& limits : process_limits().entries()) {
+  for (const auto& limits : process_limits.entries()) {
     if (const auto limit = limits.memory()) text += "; the limit here is " + std::to_string(*limit >> 20) + " MiB";
   }
   return text + ")";

@@ -327,7 +327,7 @@ namespace tandem {
 
 void add_file_store() {
   using namespace distributed;
-  stores_at_paths().add([](std::filesystem::path path, std::string run_id, Store::Timeout timeout, bool is_owner) {
+  stores_at_paths.add([](std::filesystem::path path, std::string run_id, Store::Timeout timeout, bool is_owner) {
     if (std::filesystem::is_directory(path)) {
       auto name = run_id.empty() ? "store" : run_id;
       std::replace(name.begin(), name.end(), '/', '_');

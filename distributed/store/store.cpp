@@ -40,9 +40,4 @@ std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> s
   return std::make_shared<PrefixStore>(std::move(prefix), std::move(store));
 }
 
-AnnexList<OpenStoreAtPath>& stores_at_paths() {
-  static AnnexList<OpenStoreAtPath> stores(add_distributed_annexes);
-  return stores;
-}
-
 }  // namespace tandem::distributed

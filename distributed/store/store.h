@@ -55,6 +55,6 @@ std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> s
 using OpenStoreAtPath = std::function<std::shared_ptr<Store>(const std::string& path, const std::string& run_id,
                                                              Store::Timeout timeout, bool is_owner)>;
 // open_job_store() uses the first entry.
-AnnexList<OpenStoreAtPath>& stores_at_paths();
+inline constinit AnnexList<OpenStoreAtPath> stores_at_paths{add_distributed_annexes};
 
 }  // namespace tandem::distributed

@@ -7,7 +7,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Chosen: 1 GiB is far more than a job keeps in its store, and not enough to harm a host.
+// An arbitrary limit: 1 GiB is far more than a job keeps in its store, and not enough to harm a host.
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
 // The memory of an entry: its bytes, a node of a map (112 bytes), a node of a list (64), and the allocator's overhead
 // for each of the two texts (24). Many tiny entries take much more memory than their bytes.

@@ -124,9 +124,9 @@ void add_control_groups() {
     for (std::string line; std::getline(groups, line);) text += " " + line;
     return text;
   };
-  distributed::process_limits().add({[] { return ControlGroups::of_this_process().cpu_limit(); },
-                                     [] { return ControlGroups::of_this_process().memory_limit(); },
-                                     [] { return ControlGroups::of_this_process().memory_kills(); }, identity});
+  distributed::process_limits.add({[] { return ControlGroups::of_this_process().cpu_limit(); },
+                                   [] { return ControlGroups::of_this_process().memory_limit(); },
+                                   [] { return ControlGroups::of_this_process().memory_kills(); }, identity});
 }
 
 }  // namespace tandem

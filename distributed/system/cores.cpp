@@ -10,15 +10,10 @@
 
 namespace tandem::distributed {
 
-AnnexList<ProcessLimits>& process_limits() {
-  static AnnexList<ProcessLimits> limits(add_distributed_annexes);
-  return limits;
-}
-
 int available_cores() {
   cpu_set_t allowed;
   int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  for (const auto& limits : process_limits().entries()) {
+  for (const auto& limits : process_limits.entries()) {
     if (const auto limit = limits.cpu()) cores = std::min(cores, static_cast<int>(std::ceil(*limit)));
   }
   return std::max(1, cores);

@@ -12,6 +12,6 @@ namespace tandem::distributed {
 // reaches the store. It may be empty.
 using ChooseAddress = std::function<std::string(const std::string& interface, const std::string& on_the_way)>;
 // The Gloo transport uses the first entry. Without an entry, only jobs on one host are possible.
-AnnexList<ChooseAddress>& addresses_for_other_hosts();
+inline constinit AnnexList<ChooseAddress> addresses_for_other_hosts{add_distributed_annexes};
 
 }  // namespace tandem::distributed

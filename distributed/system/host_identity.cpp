@@ -11,11 +11,6 @@
 
 namespace tandem::distributed {
 
-AnnexList<ChooseAddress>& addresses_for_other_hosts() {
-  static AnnexList<ChooseAddress> choices(add_distributed_annexes);
-  return choices;
-}
-
 bool is_localhost(std::string host) {
   std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
   if (host.ends_with('.')) host.pop_back();

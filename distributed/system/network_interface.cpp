@@ -126,7 +126,7 @@ namespace tandem {
 
 void add_network_interfaces() {
   using namespace distributed;
-  addresses_for_other_hosts().add([](const std::string& interface, const std::string& on_the_way) {
+  addresses_for_other_hosts.add([](const std::string& interface, const std::string& on_the_way) {
     return interface.empty() ? reachable_address(on_the_way) : local_address(interface);
   });
 }

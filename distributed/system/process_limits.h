@@ -19,6 +19,6 @@ struct ProcessLimits {
   std::function<std::string()> identity;  // equal for processes that share the limits
 };
 // All entries apply.
-AnnexList<ProcessLimits>& process_limits();
+inline constinit AnnexList<ProcessLimits> process_limits{add_distributed_annexes};
 
 }  // namespace tandem::distributed

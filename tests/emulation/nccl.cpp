@@ -173,8 +173,8 @@ class InCall {
 // Returns the result of a successful call of a communicator.
 ncclResult_t begun(const Member& member) { return member.is_blocking ? ncclSuccess : ncclInProgress; }
 
-// Issues the collected calls as one piece of work of their stream. When the stream reaches it, it passes the calls to
-// the peers and waits for them. A graph that contains the work keeps the communicator alive.
+// Submits the calls issued so far as one operation. When their stream reaches it, the calls are passed to the peers,
+// and the stream waits for the peers. A graph that contains the calls keeps the communicator in use.
 ncclResult_t flush() {
   auto calls = std::exchange(group, {});
   if (calls.empty()) return ncclSuccess;

@@ -1,5 +1,5 @@
-// The order of work that a GPU may do in any order. It is random, from the seed in the environment variable
-// TANDEM_EMULATED_SEED, or from a new seed.
+// Chooses a random order for work that a GPU may do in any order. It is drawn from a seed: the number in the
+// environment variable TANDEM_EMULATED_SEED, or a new one.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,8 @@ struct Completion {
 void complete(Completion& completion);
 bool is_done(const std::shared_ptr<Completion>& completion);
 
-// Begins a piece of work. The result is open until the work is done, or null if it is done already.
+// Begins a piece of work. The Completion that it returns is open until the work is done. Null means that the work is
+// already done.
 using Start = std::function<std::shared_ptr<Completion>()>;
 // Puts work into a stream. If the stream is captured, the work becomes a node of the graph, and `held` lives as long as
 // the graph and everything made from it. The GPU thread runs the work as `OnGpu`.

@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <type_traits>
 
 #include "nn/names.h"
@@ -270,6 +272,38 @@ TEST(Module, NamesAreChecked) {
   EXPECT_ERROR(module.add("", nn::ReLU()), "''");
   EXPECT_ERROR(module.add_parameter("count", ops::ones({1}, DType::i64)), "i64");
   EXPECT_EQ(names_of(module.state_dict()), (Names{"weight"}));
+}
+
+// The second layer is a mere member, so the model does not know it.
+struct Forgetful : nn::Module {
+  nn::Linear& first = add("first", nn::Linear(2, 3));
+  nn::Linear second = nn::Linear(3, 1);
+  Tensor forward(const Tensor& x) override { return second(first(x)); }
+};
+
+std::string warnings_of(const std::function<void()>& work) {
+  ::testing::internal::CaptureStderr();
+  work();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(Module, WarnsOfALayerThatWasNotAdded) {
+  const Tensor x(ops::ones({4, 2}));
+  Forgetful net;
+  EXPECT_EQ(warnings_of([&] {
+              const NoGrad no_grad;
+              net(x);
+            }),
+            "");
+  const std::string said = warnings_of([&] { net(x); });
+  EXPECT_TRUE(said.starts_with("warning: Forgetful calls Linear(in=3, out=1), which was not added to it")) << said;
+  EXPECT_EQ(warnings_of([&] { net(x); }), "") << "it warns once";
+
+  Forgetful frozen;
+  frozen.second.requires_grad_(false);
+  EXPECT_EQ(warnings_of([&] { frozen(x); }), "");
+  nn::Sequential whole{nn::Linear(2, 3), nn::Sequential{nn::Linear(3, 1), nn::ReLU()}};
+  EXPECT_EQ(warnings_of([&] { whole(x); }), "");
 }
 
 TEST(Sequential, NumbersModulesAndFunctionsAlike) {

@@ -35,13 +35,9 @@ ConvLayer ConvLayer::of(ConvPass other) const {
   return layer;
 }
 
-AnnexList<FastConvMethod>& fast_conv_methods() {
-  static AnnexList<FastConvMethod> methods(add_core_annexes);
-  return methods;
-}
-
 ConvChoice choose_conv_method(const ConvLayer& layer) {
-  auto methods = fast_conv_methods().entries();
+  const auto fast = fast_conv_methods.entries();
+  std::vector<FastConvMethod> methods(fast.begin(), fast.end());
   methods.push_back({"PlainConv", make_conv_method<PlainConv>});
   std::string why_no_other;
   for (const FastConvMethod& each : methods) {

@@ -1,5 +1,5 @@
-// ConvMethod: one way to compute a convolution or its gradients. Annexes add methods to a list (conv_methods.cpp), and
-// PlainConv comes last. conv2d.cpp takes the first method that pays.
+// ConvMethod: one way to compute a convolution or its gradients. Annexes add methods to a list (fast_conv_methods.cpp),
+// and PlainConv comes last. conv2d.cpp takes the first method that pays.
 //
 // What pays is a pure function of the layer, the instructions of the processor, the version of oneDNN, math_mode() and
 // the number of threads. It does not look at the clock, nor at the number of processes: W processes with B / W images
@@ -81,15 +81,15 @@ struct FastConvMethod {
   std::unique_ptr<ConvMethod> (*make)(const ConvLayer&);
 };
 // The methods that are tried before PlainConv, in this order.
-AnnexList<FastConvMethod>& fast_conv_methods();
+inline constinit AnnexList<FastConvMethod> fast_conv_methods{add_core_annexes};
 
 template <class Method>
 std::unique_ptr<ConvMethod> make_conv_method(const ConvLayer& layer) {
   return std::make_unique<Method>(layer);
 }
 
-// The first method that pays, and what a trace says of the choice. There is none where no method computes both
-// gradients at once.
+// The first method that is worth its cost, and the note about the choice for a trace. `method` is null if both
+// gradients are wanted and no method computes them in one pass.
 struct ConvChoice {
   std::unique_ptr<ConvMethod> method;
   std::string note;

@@ -31,8 +31,8 @@ constexpr std::array<TileCosts, 3> kernel_5{
 // Seven taps: the costs of the tiles with the same number of places.
 constexpr std::array<TileCosts, 2> kernel_7{{{&scheme<2, 7>, 53, 28, 1, 3.4}, {&scheme<3, 7>, 64, 35, 1, 6.3}}};
 
-// Errors of the two axes multiply. They grow with the length of sums, up to the 128 inputs that are added up in one
-// pass.
+// The error of a tile is about the geometric mean of the errors of its two axes. It grows with the length of sums, up
+// to the 128 inputs that are added up in one pass.
 constexpr double most_error = 6;
 double error_of(const TileCosts& rows, const TileCosts& columns) { return std::sqrt(rows.error * columns.error); }
 bool is_exact_enough(const TileCosts& rows, const TileCosts& columns, std::int64_t inputs) {

@@ -12,7 +12,7 @@ namespace tandem {
 
 void add_fast_conv_methods() {
   using namespace cpu;
-  AnnexList<FastConvMethod>& methods = fast_conv_methods();
+  AnnexList<FastConvMethod>& methods = fast_conv_methods;
   // These methods read and write 16-bit images directly.
   methods.add({"CookToomConv", make_conv_method<CookToomConv>});
   methods.add({"OneChannelConv", make_conv_method<OneChannelConv>});

@@ -64,7 +64,7 @@ using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
 std::string address_of_this_rank(Store& store, const Members& members, const std::string& interface) {
   if (interface.empty() && share_a_host(members)) return "127.0.0.1";
-  const auto& choices = addresses_for_other_hosts().entries();
+  const auto choices = addresses_for_other_hosts.entries();
   TANDEM_CHECK(!choices.empty(), "this build leaves out the annex for ",
                interface.empty() ? "" : "--interface and for ", "ranks on several hosts");
   return choices.front()(interface, store.local_address());

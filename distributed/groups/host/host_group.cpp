@@ -68,7 +68,7 @@ class HostGroup : public ProcessGroup {
 
  private:
   std::unique_ptr<HostTransport> connect(const Members& members) {
-    for (const auto& kind : host_transports().entries()) {
+    for (const auto& kind : host_transports.entries()) {
       if (kind.backend == options_.backend) return kind.make(*store_, members, options_);
     }
     TANDEM_CHECK(options_.backend != GroupBackend::mpi,
@@ -100,11 +100,6 @@ class HostGroup : public ProcessGroup {
 };
 
 }  // namespace
-
-AnnexList<HostTransportKind>& host_transports() {
-  static AnnexList<HostTransportKind> kinds(add_distributed_annexes);
-  return kinds;
-}
 
 std::shared_ptr<ProcessGroup> host_group(std::shared_ptr<Store> store, const GroupOptions& options) {
   TANDEM_CHECK(options.size >= 1 && options.rank >= 0 && options.rank < options.size, "rank ", options.rank,

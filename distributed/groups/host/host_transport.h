@@ -91,6 +91,6 @@ struct HostTransportKind {
   GroupBackend backend;
   std::function<std::unique_ptr<HostTransport>(Store& store, const Members& members, const GroupOptions& options)> make;
 };
-AnnexList<HostTransportKind>& host_transports();
+inline constinit AnnexList<HostTransportKind> host_transports{add_distributed_annexes};
 
 }  // namespace tandem::distributed

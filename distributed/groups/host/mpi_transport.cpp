@@ -439,9 +439,9 @@ namespace tandem {
 void add_mpi_transport() {
 #ifdef TANDEM_HAS_MPI
   using namespace distributed;
-  host_transports().add({GroupBackend::mpi, [](Store& store, const Members& members, const GroupOptions& options) {
-                           return std::make_unique<MpiTransport>(store, members, options);
-                         }});
+  host_transports.add({GroupBackend::mpi, [](Store& store, const Members& members, const GroupOptions& options) {
+                         return std::make_unique<MpiTransport>(store, members, options);
+                       }});
 #endif
 }
 

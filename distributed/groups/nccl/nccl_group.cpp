@@ -98,6 +98,6 @@ std::shared_ptr<ProcessGroup> nccl_group(std::shared_ptr<ProcessGroup> host, Dev
 
 namespace tandem {
 
-void add_nccl_group() { distributed::device_groups().add(distributed::nccl_group); }
+void add_nccl_group() { distributed::device_groups.add(distributed::nccl_group); }
 
 }  // namespace tandem

@@ -157,7 +157,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
     TrainingState read;
     read_metadata(metadata, read);
   } catch (const Error& error) {
-    throw Error("save_checkpoint: this checkpoint could not be read again: " + std::string(error.what()));
+    throw Error("save_checkpoint: this checkpoint could not be read back: " + std::string(error.what()));
   }
   const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
   write_safetensors(written, arrays_of(state), metadata, Checksums::crc32, expected,

@@ -72,7 +72,8 @@ void files_are_whole() {
       expect(found.find_first_not_of(found[0]) == std::string::npos, "write_whole: after the process was killed ", when,
              " the file begins with '", found[0], "' and continues with different bytes");
     };
-    // The system kills a process that writes more into a file than it may: here, in the middle of the second one.
+    // The system kills a process that writes more to a file than its limit allows. Here that happens in the middle of
+    // the second file.
     const pid_t limited = fork();
     if (limited == 0) {
       const rlimit half{size / 2, size / 2}, none{0, 0};

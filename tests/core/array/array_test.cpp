@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "support/arrays.h"
@@ -34,6 +35,19 @@ TEST(Array, FromCopiesAndChecksTheCount) {
   EXPECT_ERROR(a.dim(2), "dimension 2", "2 dimensions");
   EXPECT_ERROR(a.data<double>(), "f32", "f64");
   EXPECT_FALSE(Array().defined());
+}
+
+Array lives_until_exit;
+
+// The back-ends were made after this Array, but must outlive it. The address sanitizer sees it if they don't.
+TEST(Array, MayHaveStaticStorage) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        lives_until_exit = Array::from({1, 2, 3});
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Array, MemoryIsAligned) {

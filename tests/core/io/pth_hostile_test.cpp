@@ -278,12 +278,12 @@ TEST(HostilePth, archives_that_lie) {
   EXPECT_BAD(with([](auto& e) { e.offset_change = 1; }), "a header at byte 1");
   EXPECT_BAD(with([](auto& e) { e.offset_change = 4000000000; }), "outside the file");
   EXPECT_BAD(with([](auto& e) { e.wide = true, e.offset_change = -1; }), "outside the file");
-  EXPECT_BAD(with([](auto& e) { e.name = "a/b/data.pkl"; }), "not of torch.save");
-  EXPECT_BAD(with([](auto& e) { e.name = ""; }), "not of torch.save");
+  EXPECT_BAD(with([](auto& e) { e.name = "a/b/data.pkl"; }), "torch.save did not write it");
+  EXPECT_BAD(with([](auto& e) { e.name = ""; }), "torch.save did not write it");
   EXPECT_BAD(hand_made({pickle, pickle}), "two entries are named \"a/data.pkl\"");
   EXPECT_BAD(hand_made({pickle, {.name = "a/constants.pkl"}}), "TorchScript", "torch.jit.load");
   EXPECT_BAD(hand_made({pickle, {.name = "a/code/net.py", .method = 8}}), "TorchScript");
-  EXPECT_BAD(hand_made({{.name = "word/document.xml", .method = 8}}), "not of torch.save");
+  EXPECT_BAD(hand_made({{.name = "word/document.xml", .method = 8}}), "torch.save did not write it");
   EXPECT_BAD(hand_made({pickle, {.name = "a/byteorder", .bytes = "big"}}), "big-endian");
   // The second file lies inside the first one, whose contents include a header for it.
   const std::string inner = hand_made({{.name = "b"}}).substr(0, 31);

@@ -24,16 +24,16 @@ const char *const tiles = "tiles of F", *const one_channel = "tiles of F(4, 5) a
                   *const taps = "a product for each tap", *const plain = "product with windows";
 
 TEST(ConvMethod, TheFastOnesAreTriedInThisOrder) {
-  SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods());
+  SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods);
   std::vector<std::string> names;
-  for (const cpu::FastConvMethod& method : cpu::fast_conv_methods().entries()) names.push_back(method.name);
+  for (const cpu::FastConvMethod& method : cpu::fast_conv_methods.entries()) names.push_back(method.name);
   EXPECT_EQ(names, (std::vector<std::string>{"CookToomConv", "OneChannelConv", "DepthwiseConv", "ConvertedConv",
                                              "DirectConv", "OneDnnConv", "TapConv"}));
 }
 
 // Layers whose methods are the same for every instruction set.
 TEST(ConvMethod, EachLayerHasItsOwn) {
-  SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods());
+  SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods);
   const struct {
     Shape x;
     std::int64_t out;
@@ -89,7 +89,7 @@ std::vector<float> step(const Array& x, const Array& weight, const Array& grad_y
 
 // The choice is kept from step to step, until something that it depends on changes.
 TEST(ConvMethod, FollowsTheModes) {
-  SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods());
+  SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods);
   manual_seed(1);
   const Array x = ops::randn({4, 16, 14, 14}).channels_last(), weight = ops::randn({32, 16, 5, 5});
   const Array grad_y = ops::randn({4, 32, 14, 14}).channels_last();

@@ -119,7 +119,7 @@ std::vector<Variables> by_hand(int size, const std::string& method) {
 std::string free_port() { return std::to_string(TcpStoreServer({}).port()); }
 
 TEST(Init, InAFile) {
-  SKIP_WITHOUT_ANNEX(stores_at_paths());
+  SKIP_WITHOUT_ANNEX(stores_at_paths);
   const TemporaryFolder folder;
   expect_done(run_ranks(by_hand(3, "file://" + (folder / "store").string())));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
@@ -138,7 +138,7 @@ TEST(Init, ByTheFourVariables) {
 }
 
 TEST(Init, ByMpisVariables) {
-  SKIP_WITHOUT_ANNEX(launcher_kinds());
+  SKIP_WITHOUT_ANNEX(launcher_kinds);
   std::vector<Variables> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.push_back({{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
@@ -151,7 +151,7 @@ TEST(Init, ByMpisVariables) {
 }
 
 TEST(Init, BySlurmsVariables) {
-  SKIP_WITHOUT_ANNEX(launcher_kinds());
+  SKIP_WITHOUT_ANNEX(launcher_kinds);
   std::vector<Variables> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.push_back({{"SLURM_JOB_ID", std::to_string(getpid())},
@@ -227,7 +227,7 @@ void expect_both_done(const Outcome& outcome) {
 }
 
 TEST(Init, UnderMpirun) {
-  SKIP_WITHOUT_ANNEX(launcher_kinds());
+  SKIP_WITHOUT_ANNEX(launcher_kinds);
   if (run_process({"/usr/bin/env", "mpirun", "--version"}).code != 0) {
     GTEST_SKIP() << "NOT RUN: there is no mpirun here";
   }

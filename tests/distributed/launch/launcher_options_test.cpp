@@ -69,7 +69,7 @@ TEST_F(WrongUsageTest, IsNamed) {
 }
 
 TEST_F(WrongUsageTest, OfOptionsForSeveralHostsIsNamed) {
-  SKIP_WITHOUT_ANNEX(launch_option_groups());
+  SKIP_WITHOUT_ANNEX(launch_option_groups);
   expect_named({
       {{"--nnodes=2", "true"}, "--nnodes 2"},
       {{"--nnodes=0", "true"}, "--nnodes 0"},
@@ -97,7 +97,7 @@ TEST_F(LauncherTest, HelpIsNoError) {
 }
 
 TEST_F(LauncherTest, AcceptsTorchrunsOtherOptions) {
-  SKIP_WITHOUT_ANNEX(launch_option_groups());
+  SKIP_WITHOUT_ANNEX(launch_option_groups);
   EXPECT_EQ(run_shell(1, "true",
                       {"--nnodes=1:1", "--node_rank=0", "--rdzv-conf", "timeout=900,is_host=1", "--monitor-interval=1",
                        "--start-method=fork", "--use-env", "--master-addr=localhost"}),

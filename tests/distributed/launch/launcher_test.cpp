@@ -101,7 +101,7 @@ TEST_F(LauncherTest, GivesThePortAsked) {
   const auto number = std::to_string(port);
   EXPECT_EQ(run_shell(1, "echo $MASTER_PORT", {"--master-port", number}), 0);
   EXPECT_EQ(out(), number + "\n");
-  if (!launch_option_groups().entries().empty()) {
+  if (!launch_option_groups.entries().empty()) {
     const std::vector<std::string> endpoint = {"--rdzv_backend=c10d", "--rdzv_endpoint=localhost:" + number};
     EXPECT_EQ(run_shell(1, "echo $MASTER_ADDR:$MASTER_PORT", endpoint), 0);
     EXPECT_EQ(out(), "localhost:" + number + "\n");

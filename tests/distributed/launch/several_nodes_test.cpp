@@ -26,7 +26,7 @@ using testing::RunningProcess;
 class SeveralNodes : public ::testing::Test {
  protected:
   SeveralNodes() : port_(std::to_string(local_port(listen_on("127.0.0.1", 0)))) {}
-  void SetUp() override { SKIP_WITHOUT_ANNEX(rendezvous_of_many_nodes()); }
+  void SetUp() override { SKIP_WITHOUT_ANNEX(rendezvous_of_many_nodes); }
 
   using Node = std::unique_ptr<RunningProcess>;
   static Node start(std::vector<std::string> options, const std::string& script) {
