@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// Arithmetic. Bools are added with "or" and multiplied with "and"; integers are divided as f32.
+// Arithmetic. Bools are added with "or" and multiplied with "and". Integers are divided as f32.
 Tensor add(const Tensor& a, const Tensor& b, double alpha = 1);  // a + alpha * b
 Tensor add(const Tensor& x, Number number);
 Tensor sub(const Tensor& a, const Tensor& b, double alpha = 1);
@@ -90,7 +90,7 @@ Tensor hardswish(const Tensor& x);
 Tensor hardsigmoid(const Tensor& x);
 Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1);
 Tensor relu6(const Tensor& x);                                      // limits x to [0, 6]
-Tensor threshold(const Tensor& x, double threshold, double value);  // value where x <= threshold
+Tensor threshold(const Tensor& x, double threshold, double value);  // `value` where x <= threshold, and x elsewhere
 Tensor selu(const Tensor& x);
 Tensor celu(const Tensor& x, double alpha = 1);
 Tensor mish(const Tensor& x);

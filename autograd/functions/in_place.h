@@ -1,10 +1,9 @@
 // Element-wise operations that overwrite their first operand and return it. Each computes the same as the function
 // without the underscore. Shape and dtype don't change. In-place ReLU saves memory after an operation that does not
-// need its own output for backward.
-//
-// Throws an Error if the result has a different shape or a higher kind of dtype than the first operand. While gradients
-// are recorded, it also throws an Error if the first operand is a leaf that requires a gradient, or a view. An
-// operation may overwrite a value that a backward pass needs, but that backward pass then throws an Error.
+// need its own output for backward. Throws an Error if the result has a different shape or a higher kind of dtype than
+// the first operand. While gradients are recorded, it also throws an Error if the first operand is a leaf that requires
+// a gradient, or a view. An operation may overwrite a value that a backward pass needs, but that backward pass then
+// throws an Error.
 #pragma once
 
 #include <tandem/autograd/functions/elementwise.h>

@@ -15,7 +15,7 @@ Tensor bmm(const Tensor& a, const Tensor& b);    // (B, M, K) (B, K, N) -> (B, M
 Tensor mv(const Tensor& a, const Tensor& b);     // (M, K) (K) -> (M)
 Tensor dot(const Tensor& a, const Tensor& b);    // (K) (K) -> ()
 Tensor outer(const Tensor& a, const Tensor& b);  // (M) (N) -> (M, N)
-// beta * input + alpha * (a b); input broadcasts to (M, N). With beta 0, input is not read: its NaNs don't spread.
+// beta * input + alpha * (a b). input broadcasts to (M, N). If beta is 0, input is not read, so its NaNs don't spread.
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1);
 
 // x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined -> (..., out)

@@ -41,13 +41,13 @@ struct ValuesAndIndices {
 };
 ValuesAndIndices max(const Tensor& x, std::int64_t dim, bool keepdim = false);
 ValuesAndIndices min(const Tensor& x, std::int64_t dim, bool keepdim = false);
-// Only the position. Without `dim` it is the position in the flattened x.
+// Returns only the position. Without `dim`, it is the position in the flattened x.
 Array argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 Array argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 
-Array any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);  // bool; u8 gives u8
+Array any(const Tensor& x, const Dims& dims = {}, bool keepdim = false);  // returns bools, or u8 for u8
 Array all(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
-Array count_nonzero(const Tensor& x, const Dims& dims = {});  // i64
+Array count_nonzero(const Tensor& x, const Dims& dims = {});  // returns i64
 
 // Cumulative sums (products) along `dim`. Integers and bools give i64.
 Tensor cumsum(const Tensor& x, std::int64_t dim);

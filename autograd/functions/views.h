@@ -8,14 +8,15 @@
 
 namespace tandem {
 
-Tensor view(const Tensor& x, const Shape& shape);     // one size may be -1; throws an Error if no view can have this
-                                                      // shape
-Tensor reshape(const Tensor& x, const Shape& shape);  // the same, but copies if no view can have this shape
+// Returns a view with this shape, of which one size may be -1. Throws an Error if no view can have this shape.
+Tensor view(const Tensor& x, const Shape& shape);
+// Like view(), but copies x if no view can have this shape.
+Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor flatten(const Tensor& x, std::int64_t from_dim = 0, std::int64_t to_dim = -1);
 Tensor unflatten(const Tensor& x, std::int64_t dim, const Shape& sizes);  // one size may be -1
 Tensor permute(const Tensor& x, const Dims& order);
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b);
-Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  // transpose
+Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  // the same as transpose()
 // (M, N) -> (N, M); returns a vector or scalar unchanged
 Tensor t(const Tensor& x);
 Tensor movedim(const Tensor& x, std::int64_t from, std::int64_t to);

@@ -1,5 +1,5 @@
-// New Arrays: row-major, f32 and on the CPU unless the caller specifies otherwise. Array::from creates an Array from
-// values.
+// New Arrays. They are row-major, f32 and on the CPU unless the caller specifies otherwise. Array::from creates an
+// Array from values.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -14,7 +14,7 @@ namespace ops {
 Array full(const Shape& shape, Number value, DType dtype = DType::f32, Device device = {});
 Array zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
 Array ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
-Array scalar(Number value, DType dtype = DType::f32, Device device = {});  // shape ()
+Array scalar(Number value, DType dtype = DType::f32, Device device = {});  // has shape ()
 
 // Returns start, start + step, ... up to but not including end. The default dtype is i64 if all three numbers are
 // integers, and f32 otherwise.

@@ -72,7 +72,7 @@ std::vector<std::string> accuracies(const std::string& out) {
   return found;
 }
 
-// mnist_ddp gives its loader an explicit sampler; the example's loader makes its own. Both print two decimals.
+// mnist_ddp gives its loader an explicit sampler, and the example's loader makes one. Both print two decimals.
 TEST(MnistExample, has_the_numbers_of_mnist_ddp) {
   const TemporaryFolder folder;
   write_subset(folder.path(), 1000, 500);

@@ -75,7 +75,7 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
   EXPECT_LT(outcome.seconds, 20);
   EXPECT_NE(outcome.err.find("rank " + std::to_string(faulty)), std::string::npos) << outcome.err;
   if (kind == "exception") {
-    // The rank that failed comes first.
+    // The report about the failed rank comes first.
     const auto report = outcome.err.substr(outcome.err.find("tandemrun: "));
     EXPECT_EQ(report.find("tandemrun: rank " + std::to_string(faulty) + " failed first"), 0u) << outcome.err;
     // The rank reports its error, and no other process repeats it.
@@ -84,7 +84,7 @@ TEST_P(FaultMatrix, ends_in_time_names_the_rank_and_leaves_nothing) {
     EXPECT_EQ(outcome.err.find("injected", said + 1), std::string::npos) << outcome.err;
   }
   EXPECT_EQ(processes_with(mark), std::vector<std::string>());
-  // Only the flight records stay. A rank that fails before the ranks have met leaves no record.
+  // Only flight records remain. A rank that fails before the ranks have met leaves no record.
   int records = 0;
   for (const auto& entry : fs::directory_iterator(folder / "tmp")) {
     const bool is_record = entry.path().filename().string().starts_with("tandem-flight-");
@@ -107,8 +107,8 @@ INSTANTIATE_TEST_SUITE_P(All, FaultMatrix, ::testing::ValuesIn(all_faults()), []
   return info.param.kind + "_at_" + info.param.point + "_of_" + std::to_string(info.param.ranks);
 });
 
-// Two hosts, each with half of the ranks. When the last rank reaches the point, a fault hits one host or the network
-// between them.
+// Two hosts, each with half of the ranks. When the last rank reaches the point, one host or the network between the
+// hosts fails.
 class TwoHosts : public ::testing::TestWithParam<Fault> {
  protected:
   static constexpr int seconds_allowed = 20;  // from the fault to the end of both launchers
@@ -168,7 +168,7 @@ TEST_P(TwoHosts, end_in_time_name_the_guilty_and_leave_nothing) {
   const auto& [kind, point, ranks] = GetParam();
   const bool goes_on = kind == "slow" || kind == "late";
   testing::NetworkNamespaces hosts(std::chrono::milliseconds(kind == "late" ? 50 : 0));
-  if (!hosts.are_usable())  // in CI a failure: scripts/check_skips
+  if (!hosts.are_usable())  // in CI, a skipped test is a failure: scripts/check_skips
     GTEST_SKIP() << "NOT RUN: two hosts are two network namespaces here, which need root and iproute2: "
                  << hosts.problem();
   fs::create_directory(folder_ / "checkpoints");
@@ -219,7 +219,7 @@ TEST_P(TwoHosts, end_in_time_name_the_guilty_and_leave_nothing) {
   if (kind == "stop") says(said, "rank " + std::to_string(faulty) + (point == "init" ? " of " : " ("));
   if (kind == "partition" || kind == "one_way" || kind == "lost_node") says(first.err(), "--node-rank 1");
   if (kind == "partition" || kind == "one_way" || kind == "lost_store") says(second.err(), "lost the node that serves");
-  // Each host's ranks notice that the others are gone.
+  // The ranks of each host notice that the other host's ranks are gone.
   if (kind == "reset") says(said, "lost the node that serves");
 
   EXPECT_TRUE(testing::eventually([&] { return processes_with(mark).empty(); }, std::chrono::seconds(5)))
@@ -233,8 +233,8 @@ TEST_P(TwoHosts, end_in_time_name_the_guilty_and_leave_nothing) {
   }
 }
 
-// The whole matrix takes five minutes, and tests/long/two_hosts runs it. This test has a lost network at every point,
-// and every other fault at two points.
+// The whole matrix takes five minutes, and tests/long/two_hosts runs it. Here, the network is lost at every point, and
+// every other fault happens at two points.
 std::vector<Fault> faults_of_two_hosts() {
   const bool all = std::getenv("TANDEM_WHOLE_MATRIX") != nullptr;
   std::vector<Fault> faults;

@@ -1,4 +1,4 @@
-// The flight records of real jobs. They stay if something fails, disappear otherwise, and say correctly which rank is
+// The flight records of real jobs. They remain if something fails, disappear otherwise, and say correctly which rank is
 // behind.
 #include <gtest/gtest.h>
 #include <support/process.h>

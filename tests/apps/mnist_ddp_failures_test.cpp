@@ -17,7 +17,7 @@ using testing::run_mnist_ddp;
 using testing::tandemrun;
 using testing::write_bytes;
 
-// The error for each wrong input. No input may hang, and every process must end.
+// Each wrong input has its error message. No input may hang, and every process must end.
 TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
   const auto images = read_bytes(folder / "data/train-images-idx3-ubyte");
   const auto labels = read_bytes(folder / "data/train-labels-idx1-ubyte");
@@ -52,7 +52,7 @@ TEST_F(MnistDdp, bad_data_ends_every_process_with_one_clear_message) {
 }
 
 TEST_F(MnistDdp, a_rank_that_cannot_load_its_data_ends_all) {
-  // The folder is relative, and rank 1 runs in a folder without it.
+  // The data folder is relative, and rank 1 runs in a folder that does not contain it.
   fs::create_directory(folder / "nowhere");
   const std::string script = "if [ $RANK = 1 ]; then cd " + path("nowhere") + "; else cd " + folder.path().string() +
                              "; fi; exec " + mnist_ddp + " --data data";
@@ -114,7 +114,7 @@ TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
   EXPECT_EQ(save.code, 1);
   expect_parts(save.err, {"full/net.safetensors"});
   EXPECT_TRUE(fs::is_empty(folder / "full"));
-  // No other rank is blamed for leaving too early.
+  // The launcher does not report that the other rank ended too early.
   const auto two =
       limited("--save " + path("full/net.safetensors") + " --backend gloo", tandemrun + " --nproc-per-node 2 ");
   EXPECT_EQ(two.code, 1);
@@ -144,7 +144,7 @@ TEST_F(MnistDdp, usage_errors_end_with_2) {
   EXPECT_EQ(run_mnist_ddp(1, {"--help"}).code, 0);
 }
 
-// An error of another kind is restarted, because a folder may come back.
+// The launcher starts the job again after an error of a different kind, because a missing folder may come back.
 TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
   const auto run = [](const std::vector<std::string>& arguments) {
     std::vector<std::string> command = {testing::tandemrun, "--nproc-per-node", "2", "--max-restarts", "3",
@@ -162,8 +162,8 @@ TEST_F(MnistDdp, a_usage_error_is_not_started_again) {
   expect_parts(other.err, {"all ranks start again: restart 3 of 3"});
 }
 
-// Daemons and some batch systems close descriptors. The next file or socket would get that number and receive printed
-// text.
+// Daemons and some batch systems close standard descriptors. The next file or socket would get such a number and
+// receive printed text.
 TEST_F(MnistDdp, closed_descriptors_are_not_taken_for_files) {
   const auto closed = [&](const std::string& arguments, const std::string& which) {
     return testing::run_process({"sh", "-c", "exec " + arguments + " " + which}, {{"OMP_NUM_THREADS", "1"}});
@@ -197,7 +197,7 @@ TEST_F(MnistDdp, metrics_that_nobody_reads_any_more_cost_no_result) {
   EXPECT_TRUE(fs::exists(net));
 }
 
-// The trace exceeds the limit, and the model does not.
+// The trace is larger than the limit, and the model is smaller.
 TEST_F(MnistDdp, a_full_disk_for_the_trace_costs_no_model) {
   const auto net = path("net.safetensors");
   for (const std::string steps : {"", " --profile-steps 2:60"}) {
@@ -226,7 +226,7 @@ TEST_F(MnistDdp, paths_of_any_bytes_can_be_trained_on_and_saved_to) {
   EXPECT_TRUE(fs::exists(fs::path(checkpoints) / "checkpoint-0002-00000008.safetensors"));
 }
 
-// With these settings, the program would only crash.
+// Without the message, the program would just crash with these settings.
 TEST_F(MnistDdp, settings_of_threads_that_cannot_work_are_named) {
   const auto with = [&](const std::string& setting) {
     return testing::run_process(

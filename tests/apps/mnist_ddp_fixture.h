@@ -68,7 +68,7 @@ inline std::vector<nlohmann::json> json_lines(const std::filesystem::path& path)
 
 class MnistDdp : public ::testing::Test {
  protected:
-  // 330 images: batches of 100, 100, 100 and 30 on one process; 100 and 65 on each of two.
+  // 330 images are batches of 100, 100, 100 and 30 on one process, and of 100 and 65 on each of two.
   void SetUp() override {
     std::filesystem::create_directory(folder / "data");
     write_subset(folder / "data", 330, 64);

@@ -1,4 +1,4 @@
-// Checkpoints of mnist_ddp: jobs that resume from them bit for bit, and reasons to reject them.
+// Checkpoints of mnist_ddp: jobs that resume from them bit for bit, and checkpoints that are rejected.
 #include <tandem/core/io/safetensors.h>
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST_F(MnistDdp, resumes_to_the_bit) {
   }
 }
 
-// Rank 0 writes for longer than the others' timeout.
+// Rank 0 writes for longer than the timeout of the other ranks.
 TEST_F(MnistDdp, outlives_a_slow_disk_under_its_checkpoints) {
   const auto arguments = with_data(
       {"--timeout", "3", "--checkpoint", path("slow"), "--save-every-steps", "1", "--max-steps", "2", "--epochs", "2"});
@@ -70,8 +70,8 @@ TEST_F(MnistDdp, outlives_a_slow_disk_under_its_checkpoints) {
   EXPECT_GT(outcome.seconds, 8);
 }
 
-// The first steps overflow, because the initial scale is large. A run that started with that scale again would skip
-// other steps.
+// The first steps overflow, because the initial scale is large. A job that resumed with the initial scale would skip
+// different steps.
 TEST_F(MnistDdp, resumes_in_f16_with_its_loss_scale) {
   const auto train = [&](std::vector<std::string> more) {
     const std::vector<std::string> common = {"--epochs", "1", "--lr", "0.05", "--momentum", "0.9", "--dtype", "f16"};
@@ -143,7 +143,7 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
                             "resumed from " + path("c/checkpoint-0001-00000004.safetensors"),
                             "1 process, continuing with 2 processes"});
 
-  // In the middle of an epoch, another seed would mean another order of the samples.
+  // In the middle of an epoch, a different seed would mean a different order of the samples.
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
   const auto outcome =
       run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--resume", "--seed", "1"}));
@@ -151,7 +151,7 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
   expect_parts(outcome.err, {"in the middle of an epoch", "--seed 0, but this run has --seed 1"});
 }
 
-// 330 images: the first step takes 100 of them. The rest of the epoch has as many steps as its 230 images need.
+// The first step takes 100 of the 330 images. The rest of the epoch has as many steps as the other 230 images need.
 TEST_F(MnistDdp, goes_on_in_the_middle_of_an_epoch_with_other_ranks_and_batches) {
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("m"), "--max-steps", "1"})).code, 0);
   const std::string rest = ": the remaining samples are redistributed, and the bits differ";
@@ -194,7 +194,7 @@ TEST_F(MnistDdp, resume_says_which_options_have_changed) {
   EXPECT_EQ(outcome.err.find("--epochs"), std::string::npos) << outcome.err;
 }
 
-// The checkpoint may be complete. A job that continued from an older one would eventually remove it.
+// The unreadable checkpoint may be complete. A job that continued from an older one would eventually remove it.
 TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--checkpoint", path("c")})).code, 0);
   const auto newest = folder / "c/checkpoint-0002-00000008.safetensors";
@@ -209,7 +209,7 @@ TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
                                "its format is 2, but this program reads 1", "move it out of the folder"});
     EXPECT_EQ(outcome.err.find("damaged"), std::string::npos) << outcome.err;
   }
-  // A link to itself cannot be opened.
+  // A symbolic link to itself can't be opened.
   fs::remove(newest);
   fs::create_symlink(newest.filename(), newest);
   const auto outcome = run_mnist_ddp(1, with_data({"--epochs", "3", "--checkpoint", path("c"), "--resume"}));
@@ -217,8 +217,8 @@ TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
   expect_parts(outcome.err, {"can't be read", "cannot be opened"});
 }
 
-// The checkpoint of the last step comes after the evaluation, so a job that is killed in between has done both before
-// it.
+// The checkpoint of the last step is written after the evaluation and its figures. So a job that has this checkpoint
+// has lost neither, even if it was killed right afterwards.
 TEST_F(MnistDdp, the_last_checkpoint_comes_after_the_figures) {
   const auto outcome = run_mnist_ddp(1, with_data({"--max-steps", "2", "--save-every-steps", "1", "--checkpoint",
                                                    path("c"), "--metrics", path("figures")}));
@@ -229,7 +229,8 @@ TEST_F(MnistDdp, the_last_checkpoint_comes_after_the_figures) {
             fs::last_write_time(folder / "c/checkpoint-0000-00000002.safetensors"));
 }
 
-// Nothing computed is lost: the training continues, and the job reports the failure at its end.
+// A full disk for the metrics loses no computed result: the training continues, and the job reports the failure at its
+// end.
 TEST_F(MnistDdp, a_full_disk_of_the_metrics_ends_no_training) {
   for (const int processes : {1, 2}) {
     const std::string checkpoints = path("c" + std::to_string(processes)), net = checkpoints + "-net.safetensors";
@@ -325,11 +326,11 @@ TEST_F(MnistDdp, the_model_may_lie_beside_its_checkpoints) {
   EXPECT_TRUE(fs::exists(folder / "new/c/net.safetensors"));
 }
 
-// The training continues, as under tandemrun, and is saved.
+// Training continues, as under tandemrun, and saves its model.
 TEST_F(MnistDdp, goes_on_when_nobody_reads_its_output) {
   const auto code = path("code");
   const auto script = "(" + testing::mnist_ddp + " --data " + path("data") + " --epochs 30 --checkpoint " + path("c") +
-                      "; echo $? > " + code + ") 2>" + path("err") + " | head -n 9";  // some epochs
+                      "; echo $? > " + code + ") 2>" + path("err") + " | head -n 9";  // a few epochs
   testing::RunningProcess pipeline({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   EXPECT_EQ(pipeline.finish(), 0);
   EXPECT_EQ(read_bytes(code), "0\n");
@@ -355,7 +356,7 @@ TEST_F(MnistDdp, two_jobs_do_not_share_a_folder_of_checkpoints) {
     expect_parts(second.err, {"another job writes checkpoints into " + path("c") + ": process ", " on host ",
                               ", which began ", " s ago", "give another --checkpoint folder"});
   }
-  // A process that only reads is allowed.
+  // A process that only reads the checkpoints is allowed.
   const auto reader = run_mnist_ddp(
       1, with_data({"--checkpoint", path("c"), "--resume", "--epochs", "0", "--save", path("now.safetensors")}));
   EXPECT_EQ(reader.code, 0) << reader.err;

@@ -70,7 +70,7 @@ TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
   }
 }
 
-// If only one rank gets the signal, for example from a user who knows its process ID, all ranks stop.
+// A signal to one rank stops all ranks. It may come from a user who knows only this rank's process ID.
 TEST_F(MnistDdpSignals, OneRanksSignalEndsAll) {
   const auto words = job(1, {"--checkpoint", path("c"), "--save-every", "5"});
   std::string program;
@@ -84,7 +84,7 @@ TEST_F(MnistDdpSignals, OneRanksSignalEndsAll) {
   expect_parts(running.err(), {"stopped by SIGUSR1 after " + std::to_string(newest_step("c")) + " steps"});
 }
 
-// The disk takes 4 s, the launcher waits for 2 s.
+// The disk takes 4 s, and the launcher waits for 2 s.
 TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
   const auto words = job(1, {"--checkpoint", path("c"), "--max-steps", "1000000"});
   Words command = {testing::tandemrun,
@@ -105,8 +105,8 @@ TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
                                "would have sufficed"});
 }
 
-// The disk takes 2 s. A terminal and a launcher may both send a signal, which counts once. A user who sends a second
-// signal later does not want to wait.
+// The disk takes 2 s. A terminal and a launcher may both send a signal at once, and the two count as one. A user who
+// sends a second signal later does not want to wait.
 TEST_F(MnistDdpSignals, ASecondSignalWithinASecondCountsOnceALaterOneEndsAtOnce) {
   for (const auto& [name, pause, is_saved] :
        {std::tuple("once", std::chrono::milliseconds(100), true), {"later", std::chrono::milliseconds(1300), false}}) {
@@ -143,7 +143,7 @@ TEST_F(MnistDdpSignals, MaxTimeEndsWithACheckpointAndTheModel) {
   expect_parts(wrong.err, {"--max-time 5 years: expected a duration such as 90s, 90m or 2h"});
 }
 
-// The metrics of a resumed job are those of an uninterrupted one: no line occurs twice.
+// The metrics of a resumed job are the same as those of an uninterrupted job: no line occurs twice.
 TEST_F(MnistDdpSignals, MetricsGoOnWhereTheCheckpointIs) {
   const auto steps = [&] {
     std::vector<int> found;
@@ -157,7 +157,7 @@ TEST_F(MnistDdpSignals, MetricsGoOnWhereTheCheckpointIs) {
     EXPECT_EQ(run_mnist_ddp(1, with_data(more)).code, 0);
   };
   run({"--checkpoint", path("c"), "--save-every-steps", "2", "--max-steps", "7", "--keep-last", "9"});
-  fs::remove(path("c") + "/checkpoint-0001-00000007.safetensors");  // as if it had been killed in step 8
+  fs::remove(path("c") + "/checkpoint-0001-00000007.safetensors");  // as if the job had been killed in step 8
   run({"--checkpoint", path("c"), "--resume"});
   EXPECT_EQ(steps(), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
   int epochs = 0;
@@ -165,8 +165,8 @@ TEST_F(MnistDdpSignals, MetricsGoOnWhereTheCheckpointIs) {
   EXPECT_EQ(epochs, 3);
 }
 
-// A step over 19 batches of 5 samples and one of 1 is equal to a step over one batch of 96. The network has no batch
-// norm, because its statistics depend on the batch.
+// A step that accumulates 19 batches of 5 samples and one batch of 1 equals a step over one batch of 96. The network
+// has no batch norm, because its statistics depend on the batch.
 TEST_F(MnistDdpSignals, AccumulationIsTheLargeBatchAlsoWhereTheLastOneIsShort) {
   const auto losses = [&](const Words& more) {
     Words command = {
@@ -186,7 +186,8 @@ TEST_F(MnistDdpSignals, AccumulationIsTheLargeBatchAlsoWhereTheLastOneIsShort) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(parts[i], large[i], 2e-6) << "step " << i;
 }
 
-// Ctrl-Z and fg: the pause is longer than --timeout, but does not count towards it.
+// Pauses the job with Ctrl-Z and continues it with fg. The pause is longer than --timeout, but does not count towards
+// it.
 TEST_F(MnistDdpSignals, APauseLongerThanTheTimeoutEndsNothing) {
   for (const std::string backend : {"shm", "gloo"}) {
     RunningProcess running(job(2, {"--timeout", "2", "--backend", backend, "--metrics", path(backend), "--log-every",

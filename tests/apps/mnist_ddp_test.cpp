@@ -42,7 +42,7 @@ TEST_F(MnistDdp, writes_metrics) {
         run_mnist_ddp(2, with_data({"--epochs", "2", "--metrics", path("metrics.json"), "--log-every", "1"}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto lines = json_lines(folder / "metrics.json");
-    ASSERT_EQ(lines.size(), 6u * (run_number + 1));  // appended
+    ASSERT_EQ(lines.size(), 6u * (run_number + 1));  // each run appends
     const auto losses = total_losses(outcome.out);
     double sum = 0;
     for (int i = 0; i < 6; ++i) {
@@ -75,7 +75,7 @@ TEST_F(MnistDdp, writes_event_files) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path("logs"))) files.push_back(entry.path());
-  ASSERT_EQ(files.size(), 1u);  // of rank 0 alone
+  ASSERT_EQ(files.size(), 1u);  // only rank 0 writes
   const auto events = read_bytes(files[0]);
   const auto count = [&](const std::string& tag) {
     std::size_t n = 0;
@@ -89,7 +89,7 @@ TEST_F(MnistDdp, writes_event_files) {
 }
 
 TEST_F(MnistDdp, accuracy_counts_every_test_image_once) {
-  // 64 images over 3 processes: 22, 21 and 21.
+  // 64 images over 3 processes are 22, 21 and 21.
   ASSERT_EQ(run_mnist_ddp(1, with_data({"--epochs", "2", "--lr", "0.05", "--checkpoint", path("c")})).code, 0);
   std::vector<double> accuracies;
   for (const int processes : {1, 3}) {
@@ -236,8 +236,8 @@ TEST_F(MnistDdp, accumulates_and_compresses) {
       return found;
     };
     const auto of_batches = losses("1"), of_steps = losses("3");
-    // Batches of 100, 100, 100 and 30 make one step of three and one of the rest. On two processes, 100 and 65 make one
-    // step. The loss of a step is the mean over its samples.
+    // Batches of 100, 100, 100 and 30 are two steps: one over three batches, and one over the last. On two processes,
+    // 100 and 65 are one step. The loss of a step is the mean over its samples.
     if (processes == 1) {
       ASSERT_EQ(of_batches.size(), 4u);
       ASSERT_EQ(of_steps.size(), 2u);

@@ -1,4 +1,4 @@
-// A job that loses a rank and restarts, on one host or two, ends with the same bits as an undisturbed job.
+// A job that loses a rank and restarts, on one or two hosts, ends with the same bits as an undisturbed job.
 #include <tandem/distributed/system/socket.h>
 
 #include <data/idx_files.h>
@@ -39,7 +39,7 @@ class Restart : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  // mnist_ddp for a second or two, with many checkpoints. It writes its process IDs to files pid<rank>.<attempt>.
+  // Runs mnist_ddp for a second or two, with many checkpoints. It writes its process IDs to files pid<rank>.<attempt>.
   Words training(const std::string& saved, const Words& more = {}) const {
     const std::string script = "echo $$ > " + path("pid") + "$RANK.$TORCHELASTIC_RESTART_COUNT; exec \"$@\"";
     return Words{"sh",
@@ -114,7 +114,7 @@ class TwoHosts : public Restart {
     setenv("TANDEM_STORE_TOKEN", "a secret of both", 1);
   }
   void TearDown() override { unsetenv("TANDEM_STORE_TOKEN"); }
-  // The launcher of one of two nodes. The host's name leads nowhere in a namespace.
+  // The launcher of one of the two nodes. The host's name can't be resolved in a network namespace.
   Words node(int number, const Words& options, const Words& program) const {
     return hosts_.in(number) + Words{tandemrun, "--nproc-per-node", "1"} + options + program;
   }
@@ -144,7 +144,7 @@ TEST_F(TwoHosts, TrainAsOneDoes) {
   }
 }
 
-// The namespaces have no network. So a host without MNIST's files has the bundled sample only.
+// The namespaces have no network, so a host without MNIST's files has only the bundled sample.
 TEST_F(TwoHosts, TrainOnTheSampleOnlyTogether) {
   fs::create_directory(folder_ / "empty");
   const auto program = [&](const std::string& data) {
@@ -163,7 +163,7 @@ TEST_F(TwoHosts, TrainOnTheSampleOnlyTogether) {
   }
 }
 
-// Both hosts have the same training images.
+// Both hosts have the same training images, but different test images.
 TEST_F(TwoHosts, WithDifferentFilesDoNotTrain) {
   fs::create_directory(folder_ / "short");
   const auto copy = [&](const char* name) {

@@ -1,5 +1,5 @@
-// Random trainings, chosen by a number and killed after a step that the number chooses, must end with the same bits as
-// undisturbed ones. TANDEM_RESUME_CASES=N tries the numbers from 0 to N - 1.
+// Random training runs must end with the same bits as undisturbed ones. A number chooses the run and the step after
+// which it is killed. TANDEM_RESUME_CASES=N tries the numbers from 0 to N - 1.
 #include <tandem/core/random/random.h>
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST_P(ResumeFuzz, AKilledTrainingEndsWithTheBitsOfAnUndisturbedOne) {
     command.insert(command.end(), more.begin(), more.end());
     return testing::run_process(command, {{"OMP_NUM_THREADS", "1"}});
   };
-  const Generator before = choices;  // copied so that all three use the same backend
+  const Generator before = choices;  // copied so that all three runs use the same backend
   const auto undisturbed = run({"--save", path("undisturbed.safetensors")});
   ASSERT_EQ(undisturbed.code, 0) << undisturbed.err;
   choices = before;

@@ -1,5 +1,5 @@
-// A job that is stopped and resumed ends with the same bits as an undisturbed job, even if they depend on state that
-// only one rank has.
+// A job that is stopped and resumed ends with the same bits as an undisturbed job. This also holds for state that only
+// one rank has.
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
@@ -30,7 +30,7 @@ class Resume : public ::testing::Test {
     return outcome;
   }
 
-  // Trains `steps` steps at once, and again with a stop after `stop` steps. Returns the output of the second part.
+  // Trains `steps` steps without a stop, and again with a stop after `stop` steps. Returns the output after the stop.
   std::string expect_same_bits(int ranks, int stop, int steps, const Words& arguments) const {
     const auto with = [&](Words more) {
       more.insert(more.end(), arguments.begin(), arguments.end());
@@ -60,7 +60,7 @@ TEST_F(Resume, has_the_same_buckets) { expect_same_bits(3, 5, 10, {"--backend", 
 // PowerSGD starts at the third step. Each rank stores what it has not sent yet.
 TEST_F(Resume, has_what_powersgd_keeps) { expect_same_bits(2, 5, 10, {"--compress", "powersgd"}); }
 
-// 2 ranks take 12 steps an epoch: the stop is in the middle of an epoch, and at its end.
+// Two ranks take 12 steps per epoch. The stop is in the middle of an epoch, and then at its end.
 TEST_F(Resume, has_the_random_numbers_of_each_rank) {
   expect_same_bits(2, 5, 10, {"--dropout", "0.5"});
   std::filesystem::remove_all(path("checkpoints"));
@@ -103,7 +103,7 @@ TEST_F(Resume, says_how_large_the_part_of_the_ranks_is) {
   expect_parts(outcome.err, {"saved a checkpoint at step 3: 1.", " MiB of it belong to single ranks", "6 processes"});
 }
 
-// A limit on file sizes simulates the full disk: rank 0 fails while it receives the other ranks' state.
+// A limit on file sizes simulates a full disk: rank 0 fails while it receives the other ranks' state.
 TEST_F(Resume, a_full_disk_is_named_and_leaves_no_partial_file) {
   const std::string script = "ulimit -f 1200; exec \"$@\"";
   const auto outcome =

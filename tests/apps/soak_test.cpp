@@ -12,7 +12,7 @@ TEST_P(Soak, memory_stays_flat_over_many_steps) {
   const auto outcome = testing::run_process(
       {TANDEM_PROGRAM_DIR "/tandemrun", "--nproc-per-node", "4", TANDEM_PROGRAM_DIR "/soak_worker", "--steps",
        std::to_string(steps), "--backend", backend},
-      // The address sanitizer would hold freed memory for a while, which would look like growth.
+      // The address sanitizer would keep freed memory for a while, which would look like growth.
       {{"OMP_NUM_THREADS", "1"}, {"ASAN_OPTIONS", "quarantine_size_mb=0:thread_local_quarantine_size_kb=0"}},
       std::chrono::seconds(200) * testing::sanitizer_factor);
   ASSERT_EQ(outcome.code, 0) << outcome.err;

@@ -22,8 +22,8 @@ namespace {
 using testing::MnistDdp;
 using Words = std::vector<std::string>;
 
-// Runs a program at a separate terminal. `answer` is called repeatedly with everything that the terminal shows, and
-// returns the keys to press next. The result is everything that the terminal showed.
+// Runs a program in a new terminal. `answer` is called repeatedly with everything that the terminal has shown, and
+// returns the keys to press next. The result is everything that the terminal has shown.
 std::string at_terminal(Words command, const std::function<std::string(const std::string& shown)>& answer) {
   std::vector<char*> words;
   for (auto& word : command) words.push_back(word.data());
@@ -42,7 +42,7 @@ std::string at_terminal(Words command, const std::function<std::string(const std
     if (poll(&ready, 1, 100) > 0) {
       char buffer[4096];
       const auto n = read(terminal, buffer, sizeof buffer);
-      if (n <= 0) break;  // all have closed it
+      if (n <= 0) break;  // all processes have closed the terminal
       shown.append(buffer, static_cast<std::size_t>(n));
     }
     const std::string keys = answer(shown);
@@ -84,8 +84,8 @@ TEST_F(Terminal, ControlCIsAnsweredOnALineOfItsOwn) {
   }
 }
 
-// The first loss must be that of the first batches, near ln 10, and not only a part of the number. The job runs until
-// the line appears, and learns almost nothing until then.
+// The first loss must be the loss of the first batches, near ln 10, and not a number that was cut off. The job runs
+// until the line appears, and learns almost nothing until then.
 TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   bool is_pressed = false;
   const std::string shown = at_terminal(job(1, {"--lr", "1e-7"}), [&](const std::string& all) {
@@ -98,7 +98,7 @@ TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   ASSERT_NE(at, std::string::npos) << shown;
   EXPECT_NEAR(std::stod(shown.substr(at + mark.size(), 10)), 2.4, 0.4) << shown;
   EXPECT_TRUE(is_pressed) << shown;
-  // The line fits the 80 columns of a terminal without a size, and does not cut off a number.
+  // The line fits into the 80 columns of a terminal that reports no size, and no number is cut off.
   const std::regex whole(
       "epoch \\d+/\\d+ batch \\d+/\\d+  loss [\\d.]+  [\\d:hm]+ left, job [\\d:hm]+(  [\\d.]+ images/s)?");
   for (auto begin = shown.find("\repoch "); begin != std::string::npos; begin = shown.find("\repoch ", begin + 1)) {
@@ -108,7 +108,7 @@ TEST_F(Terminal, TheProgressLineHasALossThatCanBe) {
   }
 }
 
-// In a pipe or a file, rank 0's lines come once and in order, even with copies.
+// In a pipe or a file, rank 0's lines appear once and in order, even if the launcher writes copies.
 TEST_F(Terminal, LinesSurviveTheLaunchersCopies) {
   for (const Words& copies :
        {Words{}, {"--tee", "3"}, {"--tee", "1:2"}, {"--redirects", "1:3"}, {"--redirects", "3"}}) {

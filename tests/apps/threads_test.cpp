@@ -20,7 +20,7 @@ using testing::run_mnist_ddp;
 
 class Threads : public testing::MnistDdp {};
 
-// Each launcher knows only its own ranks, and a rank that was started by hand knows none.
+// Each launcher knows only its own ranks, and a rank that was started by hand knows of no others.
 TEST_F(Threads, AreDividedByAllRanksOfTheHost) {
   const int cores = distributed::available_cores();
   const std::string expected = std::to_string(std::max(1, cores / 2)) + (cores / 2 > 1 ? " threads" : " thread");

@@ -1,4 +1,4 @@
-// The program of docs/trainer.md, and the uses that the page shows.
+// The program of docs/trainer.md, used in the ways that the page shows.
 #include <gtest/gtest.h>
 #include <support/running_process.h>
 
@@ -19,7 +19,7 @@ std::vector<std::string> job(int processes, const std::string& folder, const std
   return command;
 }
 
-// An epoch has 50 steps on two processes, so a checkpoint every 7 steps is usually in its middle.
+// An epoch has 50 steps on two processes, so a checkpoint after every 7 steps is usually in the middle of an epoch.
 TEST(ThreeWays, AKilledJobGoesOnWithAnyNumberOfProcesses) {
   const TemporaryFolder folder;
   const std::string checkpoints = (folder / "run1").string();

@@ -73,7 +73,7 @@ TEST(StandardOutput, ThatTakesNothingIsAnError) {
   }
 }
 
-// The reader is gone, which is not a failure of the launcher.
+// The reader has gone away, which is not a failure of the launcher.
 TEST(StandardOutput, ThatIsClosedEarlyEndsNoJob) {
   const auto outcome =
       run_process({"bash", "-c",

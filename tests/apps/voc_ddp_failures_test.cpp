@@ -18,15 +18,15 @@ using testing::write_bytes;
 
 class VocDdpFailures : public VocDdp {
  protected:
-  // Runs alone and as two processes, on a copy of the sample that `damage` has changed. `damage` gets the folder of
-  // scene_a's files.
+  // Runs voc_ddp alone and as two processes, on a copy of the sample that `damage` has changed. `damage` gets the
+  // folder of scene_a's files.
   void expect(const std::vector<std::string>& words, const std::function<void(const fs::path& year)>& damage,
               const std::vector<std::string>& more = {}) {
     fs::remove_all(folder / "data");
     fs::copy(testing::voc_sample, folder / "data", fs::copy_options::recursive);
     damage(folder / "data/VOCdevkit/VOC2012");
     for (const int processes : {1, 2}) {
-      // One epoch reads each sample, all by one process or in turn by two.
+      // In one epoch, one process reads every sample, and two processes take turns.
       std::vector<std::string> arguments = {
           "--data", path("data"),     "--epochs", "1", "--sync-bn", "--batch-size", processes == 1 ? "3" : "1",
           "--save", path("model.pth")};
@@ -86,7 +86,7 @@ TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
 
 TEST_F(VocDdpFailures, weights_made_to_harm) {
   const auto nothing = [](const fs::path&) {};
-  // A pickle that would call os.system, in the format before zip files, after its magic number.
+  // A pickle that would call os.system. It is in the format from before zip files, and follows the magic number.
   const std::string magic = std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
   const std::string rest = "\x80\x02M\xe9\x03.\x80\x02}.";  // protocol 1001, no information about the system
   write_bytes(folder / "evil.pth",
@@ -99,7 +99,7 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
   expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
 }
 
-// None of these starts a download.
+// No wrong folder starts a download.
 TEST_F(VocDdpFailures, a_wrong_folder_for_the_data) {
   fs::create_directories(folder / "up/VOCdevkit/VOC2012/JPEGImages");
   fs::create_directories(folder / "home/letters");

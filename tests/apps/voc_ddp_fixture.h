@@ -43,7 +43,7 @@ class VocDdp : public ::testing::Test {
     variables.emplace("OMP_NUM_THREADS", "1");
     return run_process(command(processes, arguments), variables);
   }
-  // Three small images. Batches of one per process need --sync-bn, because statistics of one value would fail.
+  // Three small images. Batches of one image per process need --sync-bn, because batch norm fails on a single value.
   static std::vector<std::string> small_training(const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"--data",   voc_sample, "--image-set",        "trainval", "--val-set",
                                           "trainval", "--model",  "deeplabv3_resnet18", "--crop",   "33",

@@ -24,7 +24,7 @@ TEST_F(VocDdp, trains_evaluates_and_predicts) {
   const auto written = lines("metrics");
   ASSERT_EQ(written.size(), 4u);
   EXPECT_DOUBLE_EQ(written[0]["lr"], 0.01);
-  EXPECT_NEAR(written[2]["lr"], 0.01 * std::pow(0.5, 0.9), 1e-12);  // half of two steps are done
+  EXPECT_NEAR(written[2]["lr"], 0.01 * std::pow(0.5, 0.9), 1e-12);  // half of the two steps are done
   const auto& epoch = written[3];
   EXPECT_EQ(epoch["kind"], "epoch");
   EXPECT_GE(epoch["miou"].get<double>(), 0);
@@ -54,7 +54,7 @@ TEST_F(VocDdp, trains_evaluates_and_predicts) {
   EXPECT_TRUE(std::filesystem::exists(folder / "out/scene_a_overlay.png"));
 }
 
-// Two replicas, each with the losses of both heads of its part of the batch, and dropout of its own.
+// Each of the two replicas has the losses of both heads for its part of the batch, and its own dropout.
 TEST_F(VocDdp, trains_replicas_in_one_process) {
   const auto outcome = train(1, {"--model", "fcn_resnet18", "--batch-size", "2", "--epochs", "1", "--strategy", "dp",
                                  "--threads", "2", "--metrics", path("metrics")});
@@ -79,7 +79,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   for (const std::string name : {"scene_a", "scene_b", "scene_c"})
     for (const std::string& file : {name + ".png", name + "_overlay.png"})
       EXPECT_TRUE(testing::read_bytes(folder / "alone" / file) == testing::read_bytes(folder / "shared" / file));
-  // Paths in the form in which another program can use them, in the order of the arguments.
+  // The paths in a form that another program can use, in the order of the arguments.
   const auto paths = [&](const std::string& output) {
     std::string lines;
     for (const char* name : {"scene_a", "scene_b", "scene_c"}) lines += path(output) + "/" + name + ".png\n";
@@ -88,7 +88,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   EXPECT_EQ(alone.out, paths("alone"));
   EXPECT_EQ(shared.out, paths("shared"));
 
-  // Files that can't be read, or don't fit into memory, are reported; the others are processed.
+  // voc_ddp reports files that can't be read or don't fit into memory, and processes the others.
   testing::write_bytes(folder / "cut.jpg", testing::read_bytes(pictures + "scene_a.jpg").substr(0, 900));
   ASSERT_EQ(::mkfifo(path("pipe.jpg").c_str(), 0600), 0);
   testing::write_bytes(folder / "long.pgm", "P5 600000 1 255\n" + std::string(600000, 'x'));
@@ -122,7 +122,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   expect(2, "alone", {path("alone/scene_a.png")}, "is one of the pictures");
   EXPECT_TRUE(testing::read_bytes(folder / "alone/scene_a.png") == mask);
   expect(2, "x", {all[0], path("cut/scene_a.png")}, "two of the pictures");
-  // A mask of the data set to which an image belongs is not overwritten either.
+  // A mask that belongs to an image of the data set is not overwritten either.
   const std::string year = path("data/VOCdevkit/VOC2012/");
   std::filesystem::copy(voc_sample, folder / "data", std::filesystem::copy_options::recursive);
   const std::string truth = testing::read_bytes(year + "SegmentationClass/scene_a.png");
@@ -140,7 +140,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
 TEST_F(VocDdp, predicts_photographs_of_all_kinds) {
   ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--save", path("model.pth")}).code, 0);
   const std::string jpeg = testing::read_bytes(voc_sample + "/VOCdevkit/VOC2012/JPEGImages/scene_a.jpg");
-  // Exif with one tag: orientation 6, to be turned to the right.
+  // Exif data with one tag: orientation 6, which means that the image must be turned to the right.
   const std::string exif(
       "\xff\xe1\0\x22"
       "Exif\0\0MM\0*\0\0\0\x8\0\1\x1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0",
@@ -148,8 +148,8 @@ TEST_F(VocDdp, predicts_photographs_of_all_kinds) {
   testing::write_bytes(folder / "held.jpg", jpeg.substr(0, 2) + exif + jpeg.substr(2));
   testing::write_bytes(folder / "stored.jpg", jpeg);
   testing::write_bytes(folder / "huge.pgm", "P5 16384 16384 255\n");
-  std::filesystem::resize_file(folder / "huge.pgm", (std::size_t{1} << 28) + 19);  // zeros, which take no disk
-  // A sanitizer needs more address space than such a limit leaves.
+  std::filesystem::resize_file(folder / "huge.pgm", (std::size_t{1} << 28) + 19);  // zeros, which use no disk space
+  // A sanitizer needs more address space than this limit allows.
   const bool is_limited = testing::sanitizer_factor == 1;
   const auto outcome = testing::run_process(
       {"sh", "-c",
@@ -177,7 +177,7 @@ TEST_F(VocDdp, evaluates_at_full_size_and_compares) {
   const auto full = evaluate(1, {"--full-size", "--predict", path("masks"), "--compare"});
   EXPECT_NE(full["pixel_accuracy"], resized["pixel_accuracy"]);
   EXPECT_EQ(evaluate(2, {"--full-size"})["class_iou"], full["class_iou"]);
-  // The metric is that of the written masks.
+  // The metric is computed from the written masks.
   std::int64_t right = 0, all = 0;
   for (const std::string name : {"scene_a", "scene_b", "scene_c"}) {
     const Array found = data::MaskFile(path("masks") + "/" + name + ".png").read();
@@ -208,7 +208,7 @@ TEST_F(VocDdp, two_processes_with_one_picture_each_resume_to_the_bit) {
   EXPECT_TRUE(testing::read_bytes(folder / "whole.safetensors") == testing::read_bytes(folder / "resumed.safetensors"));
 }
 
-// A signal saves after the running step. So does a time limit.
+// On a signal, the job saves a checkpoint after the running step. It does the same at a time limit.
 TEST_F(VocDdp, a_signal_leaves_a_checkpoint_from_which_it_goes_on) {
   const std::vector<std::string> common = {"--batch-size", "1", "--sync-bn", "--checkpoint", path("c"), "--resume"};
   const auto with = [&](std::vector<std::string> more) {
@@ -258,7 +258,7 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
   EXPECT_NE(strict.out.find("miou"), std::string::npos) << strict.out;
   EXPECT_EQ(evaluate({"--weights", path("model.safetensors")}).out, strict.out);
 
-  // Weights of the backbone alone, under the names of a ResNet.
+  // The weights of only the backbone, under the names of a ResNet.
   std::vector<NamedArray> backbone;
   const std::string prefix = "backbone.";
   for (const auto& [name, array] : load_arrays(path("model.safetensors")))
@@ -271,7 +271,7 @@ TEST_F(VocDdp, starts_from_weights_and_says_what_they_lack) {
   EXPECT_EQ(other.code, 1);
   EXPECT_NE(other.err.find("--init " + path("resnet.pth") + ": "), std::string::npos) << other.err;
 
-  // A checkpoint holds more than the model. Only the model is used.
+  // A checkpoint holds more than the model, but only the model is used.
   const std::string checkpoint = path("c/checkpoint-0001-00000001.safetensors");
   ASSERT_EQ(train(1, {"--batch-size", "2", "--epochs", "1", "--checkpoint", path("c")}).code, 0);
   for (const char* option : {"--init", "--weights"}) {
@@ -342,7 +342,7 @@ TEST_F(VocDdp, says_what_is_wrong) {
     EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
   };
   expect(1, {"--batch-size", "4"}, "less than one batch");
-  expect(1, {"--batch-size", "1"}, "SyncBatchNorm");  // a single value per channel after the pooling
+  expect(1, {"--batch-size", "1"}, "SyncBatchNorm");  // one value per channel after the pooling
   expect(2, {"--min-scale", "2", "--max-scale", "1"}, "from min_scale 2 to max_scale 1");
   expect(1, {"--epochs", "0", "--predict", "/dev/null/masks"}, "can't create the folder /dev/null/masks");
   for (const int processes : {1, 2}) {

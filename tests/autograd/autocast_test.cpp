@@ -79,7 +79,7 @@ TEST(Autocast, GradientsOfParametersAreF32AndNearThoseOfF32) {
     const Autocast autocast(dtype);
     const Tensor y = matmul(linear(flatten(relu(conv2d(x, kernel, bias)), 1), w, b), m);
     EXPECT_EQ(y.dtype(), dtype);
-    sum(y * matrix(2, 3)).backward();  // of ordinary size: f16 would lose the small gradients of a mean
+    sum(y * matrix(2, 3)).backward();  // gradients of ordinary size: f16 would lose the small gradients of a mean
     std::vector<Array> result;
     for (const Tensor& t : {x, kernel, bias, w, b, m}) result.push_back(t.grad());
     return result;

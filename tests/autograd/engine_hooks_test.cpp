@@ -30,8 +30,8 @@ TEST(Engine, HooksFireOnceWithTheFinalGradient) {
   EXPECT_EQ(seen, (std::vector<float>{12, 22}));
 }
 
-// Three layers whose weights record when their gradients are ready. `weight_first`: whether the weight is the product's
-// first operand.
+// Three layers whose weights record when their gradients are ready. `weight_first` says whether the weight is the first
+// operand of the product.
 Names order_of_hooks(bool weight_first) {
   Names order;
   std::vector<Tensor> weights;

@@ -36,7 +36,7 @@ TEST(Engine, ZeroGradForgetsTheGradientAndTheNextPassWrites) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{5, 5}));
 }
 
-// If gradients keep their memory, it would then hold the numbers of another step.
+// The next backward pass reuses the memory of a gradient. A kept gradient would then hold the numbers of another step.
 TEST(Engine, AGradientIsValidUntilTheNextBackward) {
   for (const bool in_buffer : {false, true}) {
     Tensor x = leaf({1, 2}), y = leaf({3, 4});
@@ -86,7 +86,7 @@ TEST(Engine, TwoThreadsDoNotAddToOneGradientAtOnce) {
   std::thread([&] { sum(shared).backward(); }).join();  // one after the other
   EXPECT_EQ(grad_of(shared), (std::vector<float>{4, 4}));
   EXPECT_ERROR(sum(shared * own).backward({.gradient = ops::ones({3})}), "the gradient is (3)");
-  sum(shared).backward();  // also after a pass that failed
+  sum(shared).backward();  // a failed pass lets the next one run
   EXPECT_EQ(grad_of(shared), (std::vector<float>{5, 5}));
 }
 
@@ -189,7 +189,7 @@ TEST(Engine, Diamonds) {
 }
 
 TEST(Engine, AGradientThatTwoUsersSeeIsNotAddedToInPlace) {
-  // add() passes the same array to both operands; each then gets another contribution.
+  // add() passes the same array to both operands, and each operand then gets another contribution.
   const Tensor x = leaf({1}), y = leaf({1});
   const Tensor a = x * 1, b = y * 1;
   sum(a + b + a * 10 + b * 100).backward();
@@ -248,7 +248,7 @@ TEST(Engine, BackwardTakesAGradient) {
   EXPECT_EQ(grad_of(x), (std::vector<float>{20, 400}));
   EXPECT_ERROR((x * x).backward({.gradient = array_of({1, 2, 3})}), "(3)", "(2)");
   EXPECT_ERROR((x * x).backward(), "(2)", "more than one element");
-  // The gradient has the tensor's dtype, whatever dtype and strides arrive.
+  // The gradient has the tensor's dtype, whatever dtype and strides the argument has.
   const Tensor y(testing::counting({2, 3}), true);
   (y * 2).backward({.gradient = testing::strided(testing::counting({2, 3}, DType::f64))});
   EXPECT_EQ(grad_of(y), (std::vector<float>{0, 2, 4, 6, 8, 10}));
@@ -262,7 +262,7 @@ TEST(Engine, TheGraphIsFreedUnlessRetained) {
   y.backward();
   EXPECT_EQ(grad_of(x), (std::vector<float>{12}));
   EXPECT_ERROR(y.backward(), "sum", "freed", "retain_graph");
-  // Also if only a part of the graph has been used up.
+  // The error is the same if only a part of the graph has been used up.
   const Tensor shared = x * x;
   sum(shared).backward();
   EXPECT_ERROR(sum(shared * 2).backward(), "mul", "freed");
@@ -315,7 +315,7 @@ TEST(Engine, WrongGradientsFromAClosureAreNamed) {
   };
   EXPECT_ERROR(operation({}).backward(), "wrong", "0", "1");
   EXPECT_ERROR(operation({ops::zeros({3})}).backward(), "wrong", "(3)", "(2)");
-  // The same if the gradient goes straight to a leaf.
+  // The same holds if the gradient goes straight to a leaf.
   const Tensor x = leaf({1, 2});
   const Tensor y = autograd::record(
       "wrong", {x}, x.value(), [](const Array&, autograd::Needs) -> autograd::Gradients { return {ops::zeros({3})}; });
@@ -355,7 +355,7 @@ TEST(Engine, InPlaceChangesOfSavedValuesAreNamed) {
 }
 
 TEST(Engine, InPlaceChangesAreNamedByEveryOperationThatSaves) {
-  using Make = std::function<Tensor(const Tensor&, const Array&)>;  // of an image and of the array to be changed
+  using Make = std::function<Tensor(const Tensor&, const Array&)>;  // of an image, and of the array to be changed
   struct Form {
     const char* name;
     Shape shape;

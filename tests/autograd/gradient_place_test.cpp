@@ -1,4 +1,4 @@
-// Gradients that operations write directly to their final memory.
+// Operations that write gradients directly to their final memory.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/operation.h>
@@ -17,7 +17,7 @@ namespace {
 using autograd::Gradients;
 using testing::noise_array;
 
-// Twice x. Records whether there was a place, and uses it.
+// 2 x. Records whether backward got a place for the gradient, and uses it.
 Tensor doubled(const Tensor& x, bool& had_place) {
   return autograd::record("doubled", {x}, ops::map(functors::Affine{2, 0}, x.value()),
                           [&had_place](const Array& grad, autograd::Needs) -> Gradients {
@@ -31,7 +31,7 @@ Tensor doubled(const Tensor& x, bool& had_place) {
                           });
 }
 
-// Twice x. Records whether the existing gradient could be taken, and then adds its own to it.
+// 2 x. Records whether backward could take the existing gradient, and adds to it.
 Tensor doubled_into(const Tensor& x, bool& could_take) {
   return autograd::record("doubled_into", {x}, ops::map(functors::Affine{2, 0}, x.value()),
                           [&could_take](const Array& grad, autograd::Needs) -> Gradients {

@@ -96,7 +96,7 @@ TEST(InPlace, KeepsTheMemoryShapeAndDtype) {
   EXPECT_EQ(flags.value().to_vector<float>(), (std::vector<float>{0, 0}));
   const Tensor counter(Array::from(std::vector<std::int64_t>{5}, {1}));
   EXPECT_EQ(add_(counter, 2).item(), 7);
-  // Overlapping views: each reads the values from before.
+  // The views overlap. The operation reads the old values of both.
   const Tensor all(counting({5}));
   add_(Tensor(all.value().slice(0, 1, 5)), Tensor(all.value().slice(0, 0, 4)));
   EXPECT_EQ(all.value().to_vector<float>(), (std::vector<float>{0, 1, 3, 5, 7}));

@@ -57,7 +57,7 @@ TEST(Operators, Comparisons) {
   EXPECT_EQ(bools_of(2 == x), (vector<bool>{false, true, false}));
   EXPECT_EQ(bools_of(x != 2), (vector<bool>{true, false, true}));
   EXPECT_EQ(bools_of(2 != x), (vector<bool>{true, false, true}));
-  // Arrays work too, and the results can be used further.
+  // Arrays work too, and results can be operands again.
   const Array labels = array_of({1, 5, 3});
   EXPECT_EQ(mean(cast(labels == x, DType::f32)).item(), 2.0f / 3);
   EXPECT_EQ(values_of(where(x > 1, x, 0).value()), (vector<float>{0, 2, 3}));

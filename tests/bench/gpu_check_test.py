@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/gpu_check: what it makes of programs that fail, crash, hang and are reported on by compute-sanitizer. The
-programs are scripts that stand in for those that need a GPU."""
+"""Tests what scripts/gpu_check reports about programs that fail, crash or hang, or in which compute-sanitizer finds
+errors. Scripts replace the programs that need a GPU."""
 import argparse
 import importlib.machinery
 import importlib.util
@@ -19,7 +19,8 @@ loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
 gpu_check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
 loader.exec_module(gpu_check)
 
-# A program of GoogleTest. What a test does is in its name. The first line, which names Python, comes before each.
+# A program with GoogleTest's command line. The name of a test says what it does. A first line, which names Python, is
+# added to this text and the next.
 TEST_CUDA = """
 import os, sys, time
 option, _, value = sys.argv[1].partition("=")
@@ -70,7 +71,7 @@ class GpuCheck(unittest.TestCase):
         path.chmod(0o755)
 
     def check(self, names, **options):
-        """A Check whose test_cuda has tests of these names."""
+        """Returns a Check whose test_cuda has tests with these names."""
         self.write("test_cuda", TEST_CUDA.replace("NAMES", repr(names)))
         args = argparse.Namespace(**{"programs": self.folder, "rehearse": False, "minutes": 1, "patience": 1,
                                      "output": self.folder, "data": ".", "python": sys.executable, "epochs": 1,
@@ -80,7 +81,7 @@ class GpuCheck(unittest.TestCase):
         return gpu_check.Check(args, [{"name": "a GPU"}], scratch.name)
 
     def run_tests(self, names, **options):
-        """The result, and what was wrong."""
+        """Returns the result and the error message."""
         check, result = self.check(names), {}
         try:
             check.run_tests(check.list_tests(), "conformance", result, **options)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/plot timeline: what the picture of a small trace shows. All times are known, so all boxes are, too."""
+"""Tests the picture that bench/plot timeline draws of a small trace. All times, and so all boxes, are known."""
 import json
 import re
 import subprocess
@@ -13,7 +13,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def event(name, begin, end, thread=0, /, **notes):
-    """A range, in milliseconds."""
+    """Returns a range with times in milliseconds."""
     return {"ph": "X", "name": name, "pid": 0, "tid": thread, "ts": 1000 * begin, "dur": 1000 * (end - begin),
             "args": notes}
 
@@ -25,7 +25,7 @@ def names(process, *threads):
 
 
 def step(begin, late=0):
-    """20 ms after it began to load its batch: two layers, two buckets, and a wait of 6 ms + `late`."""
+    """Returns a step of 20 ms + `late`, with two layers, two buckets, and a wait of 6 ms + `late`."""
     at = begin
     return [event("load batch", at, at + 1), event("forward", at + 1, at + 5), event("backward", at + 5, at + 13),
             event("linear backward", at + 5, at + 7, module="fc"),
@@ -50,7 +50,7 @@ class Timeline(unittest.TestCase):
                               text=True)
 
     def draw(self, traces, *options):
-        """The boxes as {words: (x, width)} by the height at which they lie, and all texts."""
+        """Returns all texts, and the boxes as one {words: (x, width)} for each height."""
         run = self.run_plot(traces, *options)
         self.assertEqual(run.returncode, 0, run.stderr)
         root = ElementTree.parse(self.folder / "picture.svg").getroot()
@@ -68,7 +68,7 @@ class Timeline(unittest.TestCase):
         lanes, texts = self.draw(ranks, "--step", "0", "--title", "One of <two>")
         self.assertEqual(len(lanes), 4)
         compute, buckets = lanes[0], lanes[1]
-        self.assertEqual(lanes[2:], lanes[:2])  # in this step both ranks do the same at the same time
+        self.assertEqual(lanes[2:], lanes[:2])  # in this step, both ranks do the same things at the same time
         self.assertEqual(list(compute),
                          ["forward 4.00 ms", "fc linear backward 2.00 ms", "layer1 conv2d backward 6.00 ms",
                           "wait for gradients 6.00 ms", "SGD::step 1.00 ms"])
@@ -76,7 +76,7 @@ class Timeline(unittest.TestCase):
                          ["all_reduce gradient bucket 0 5.00 ms", "all_reduce gradient bucket 1 6.00 ms",
                           "bucket filling gradient bucket 0 2.00 ms", "bucket filling gradient bucket 1 6.00 ms"])
         millisecond = compute["forward 4.00 ms"][1] / 4
-        begin = compute["forward 4.00 ms"][0] - millisecond  # of loading
+        begin = compute["forward 4.00 ms"][0] - millisecond  # of loading the batch
         for lane, words, at, length in [
                 (compute, "layer1 conv2d backward 6.00 ms", 7, 6), (compute, "wait for gradients 6.00 ms", 13, 6),
                 (buckets, "bucket filling gradient bucket 0 2.00 ms", 5, 2),
@@ -93,7 +93,7 @@ class Timeline(unittest.TestCase):
     def test_a_rank_that_is_late(self):
         ranks = [names(f"rank {rank}", "compute", "communication") + step(100) + step(200, late=rank)
                  for rank in (0, 1)]
-        lanes, _ = self.draw(ranks)  # the last step
+        lanes, _ = self.draw(ranks)  # of the last step
         self.assertIn("wait for gradients 6.00 ms", lanes[0])
         self.assertIn("wait for gradients 7.00 ms", lanes[2])
         self.assertIn("all_reduce gradient bucket 1 7.00 ms", lanes[3])
@@ -101,7 +101,7 @@ class Timeline(unittest.TestCase):
     def test_the_shortest_step(self):
         trace, begin = names("rank 0", "compute", "communication"), 0
         for number in range(12):
-            late = {0: 0, 7: 1}.get(number, 2)  # number 7 is the shortest; the first ones do not count
+            late = {0: 0, 7: 1}.get(number, 2)  # step 7 is the shortest; the first steps do not count
             trace += step(begin, late)
             begin += 20 + late
         lanes, _ = self.draw([trace], "--step", "shortest")
@@ -121,7 +121,7 @@ class Timeline(unittest.TestCase):
         shown = [text for text in texts if text.startswith("rank 0: ")]
         self.assertEqual(shown, ["rank 0: compute", "rank 0: replica", "rank 0: replica 2"])
         self.assertNotIn("buckets", texts)
-        self.assertNotIn("bucket in flight", texts)  # the legend has only what is there
+        self.assertNotIn("bucket in flight", texts)  # the legend lists only what the picture shows
 
     def test_a_message_is_named(self):
         trace = names("rank 0", "compute") + [

@@ -1,5 +1,5 @@
-// A tree merges the results of a kernel's blocks (core/cuda/block_tree.cuh). The tests use every number of blocks
-// around those at which the tree changes its shape.
+// A tree merges the results of a kernel's blocks (core/cuda/block_tree.cuh). The tests use every number of blocks near
+// the numbers at which the tree changes its shape.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 
@@ -54,14 +54,14 @@ TEST(CudaBlockTree, ReducesAnyNumberOfRowsAndColumns) {
     }
 }
 
-// There are so many outputs that each one gets one warp.
+// There are so many outputs that each output gets one warp.
 TEST(CudaBlockTree, ReducesManyRowsByWarps) {
   const Array x = whole_numbers({8448, 513}), there = x.to(gpu);
   EXPECT_EQ(ops::reduce(Reduction::sum, there, {1}).to_vector<float>(),
             ops::reduce(Reduction::sum, x, {1}).to_vector<float>());
 }
 
-// From one block to 5 x 5 and more. Counters that are not reset would show in the second round.
+// From one block to 5 x 5 and more. The second round would fail if counters were not reset.
 TEST(CudaBlockTree, SumsOverAnyNumberOfBlocks) {
   constexpr std::int64_t of_block = 256 * 16;
   for (const std::int64_t blocks : {1, 2, 3, 4, 5, 9, 10, 17})
@@ -85,7 +85,7 @@ TEST(CudaBlockTree, GivesTheSameBitsEachTime) {
   }
 }
 
-// With four channels a block has 1,024 rows.
+// With four channels, a block has 1,024 rows.
 TEST(CudaBlockTree, BatchNormOverAnyNumberOfBlocks) {
   for (const std::int64_t rows : {1, 1024, 1025, 2049, 4097, 10241})
     for (int round = 0; round < 2; ++round) {
@@ -119,7 +119,7 @@ TEST(CudaBlockTree, LossesOverAnyNumberOfBlocks) {
     }
 }
 
-// More segments than one launch takes: the last block of the last launch writes the norm.
+// There are more segments than one launch takes. The last block of the last launch writes the norm.
 TEST(CudaBlockTree, NormsOverSeveralLaunches) {
   for (const std::int64_t segments : {1, 2, 171}) {
     const Array x = whole_numbers({segments * 2100}), there = x.to(gpu);

@@ -18,8 +18,8 @@ using testing::expect_same;
 using testing::gpu;
 using testing::numbers;
 
-// Joins the parts on both devices. Returns the number of kernels that the GPU needed, or -1 if the GPU does not report
-// it.
+// Joins the parts on both devices. Returns the number of kernels that the GPU launched, or -1 if the GPU does not
+// report it.
 std::int64_t kernels_for(const std::vector<Array>& parts, int dim) {
   std::vector<Array> there;
   for (const Array& part : parts) there.push_back(part.to(gpu));

@@ -1,4 +1,4 @@
-// Shared by the GPU tests: random numbers, and the allowed difference from the CPU's result.
+// Helpers of the GPU tests: random numbers, and the allowed difference from the CPU's result.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -19,7 +19,7 @@ namespace tandem::testing {
 
 inline const Device gpu = Device::cuda(0);
 
-// While this lives, the emulated libraries accept plans that are made while a step is recorded.
+// While this object exists, the emulated libraries accept plans that are made while a step is recorded.
 struct PlansWhileRecording {
 #ifdef TANDEM_EMULATED_CUDA
   PlansWhileRecording() { emulation::libraries().plan_while_recording = true; }
@@ -27,7 +27,7 @@ struct PlansWhileRecording {
 #endif
 };
 
-// Normally distributed. For integers, rounded and small enough for sums and products in u8.
+// Normally distributed numbers. Integers are rounded, and small enough for sums and products in u8.
 inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType::f32) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
@@ -41,7 +41,7 @@ inline Array numbers(const Shape& shape, unsigned seed = 1, DType dtype = DType:
   return Array::from(values, shape).to(dtype);
 }
 
-// Each element is within tolerance * max(floor, |expected|). Infinities and NaN match only themselves.
+// Expects that each element is within tolerance * max(floor, |expected|). Infinities and NaN match only themselves.
 inline void expect_same(const Array& expected, const Array& found, double tolerance, double floor = 1) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
@@ -53,7 +53,7 @@ inline void expect_same(const Array& expected, const Array& found, double tolera
   }
 }
 
-// Equal within one rounding of the dtype.
+// Expects that the arrays are equal within one rounding of the dtype.
 inline void expect_same(const Array& expected, const Array& found) {
   expect_same(expected, found, machine_epsilon(expected.dtype()));
 }

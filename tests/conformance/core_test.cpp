@@ -1,4 +1,4 @@
-// Every raw operation gives the same on the GPU as on the CPU.
+// Every raw operation has the same result on the GPU as on the CPU.
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 
@@ -27,7 +27,7 @@ TEST(CudaCore, CopiesToTheDeviceAndBack) {
   EXPECT_EQ(there.to(Device{}).to_vector<float>(), a.to_vector<float>());
 }
 
-// Sizes around the ring's size for uploads, with many uploads before the GPU has read the first.
+// Sizes near the size of the upload ring, with many uploads before the GPU has read the first one.
 TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
   std::vector<Array> there;
   std::vector<float> firsts;
@@ -35,7 +35,7 @@ TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
     const auto first = static_cast<float>(there.size());
     Array here = ops::full({count}, first);
     there.push_back(here.to(cuda));
-    here.fill(-1);  // the data was already copied
+    here.fill(-1);  // the data has already been copied
     firsts.push_back(first);
   };
   for (int i = 0; i < 300; ++i) upload(1 + i % 7);
@@ -54,7 +54,7 @@ TEST(CudaCore, UploadsDoNotWaitAndDoNotMixUp) {
 }
 
 #ifdef TANDEM_EMULATED_CUDA
-// Every use of the lost GPU throws an Error. A destructor must not throw.
+// Every use of the lost GPU throws an Error, except in a destructor, which must not throw.
 TEST(CudaCore, WhatALostGpuHeldCanBeDestroyed) {
   const Device other = Device::cuda(1);
   Array there = ops::ones({4}, DType::f32, other), here = ops::ones({4}, DType::f32, cuda);

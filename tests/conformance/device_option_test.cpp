@@ -12,7 +12,7 @@
 namespace tandem::distributed {
 namespace {
 
-// A program's device, or its exit code if it does not reach training.
+// The device of a program, or the exit code of a program that does not reach training.
 struct Outcome {
   std::optional<Device> device;
   int code = 0;

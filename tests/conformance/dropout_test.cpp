@@ -15,7 +15,7 @@ using testing::gpu;
 using testing::numbers;
 
 TEST(CudaDropout, DropsWhatTheCpuDrops) {
-  // Sizes around a block of 64 numbers, and more than one thread block handles.
+  // Sizes near a block of 64 numbers, and a size that needs more than one thread block.
   for (const std::int64_t size : {1, 15, 16, 63, 64, 65, 1000, 20011}) {
     for (const double p : {0.1, 0.5, 1.0}) {
       for (const DType dtype : testing::floating_dtypes) {

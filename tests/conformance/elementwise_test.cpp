@@ -23,7 +23,7 @@ using testing::gpu;
 using testing::machine_epsilon;
 using testing::numbers;
 
-// A view of an array of shape (4, 5, 6, 7), which is created on both devices.
+// A view of an array of shape (4, 5, 6, 7). Both devices create the same view.
 struct Layout {
   const char* name;
   Array (*view)(const Array& base);
@@ -56,12 +56,12 @@ Array base(DType dtype, unsigned seed) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double special[] = {0, -0.0, infinity, -infinity, std::numeric_limits<double>::quiet_NaN()};
   Array flat = a.reshape({-1});
-  // seed moves them, so that they meet different numbers in the other operand
+  // `seed` shifts the special numbers, so that they meet different numbers in the other operand
   for (std::int64_t i = 0; i < 5; ++i) flat.slice(0, 3 * i + seed, 3 * i + seed + 1).fill(special[i]);
   return a;
 }
 
-// Calls f(op) for each alternative of a variant. New operations are therefore tested too.
+// Calls f(op) for each alternative of a variant, so new operations are tested too.
 template <class Variant, class F, std::size_t... I>
 void for_each_op(F f, std::index_sequence<I...>) {
   (f(std::variant_alternative_t<I, Variant>{}), ...);
@@ -71,8 +71,8 @@ void for_each_op(F f) {
   for_each_op<Variant>(f, std::make_index_sequence<std::variant_size_v<Variant>>{});
 }
 
-// Within one rounding of 16-bit results, which are computed in f32. In f32 and f64, exp and similar functions may err
-// in the last bits on either device, and a product may or may not be rounded before an addition.
+// Allows one rounding of 16-bit results, which are computed in f32. In f32 and f64, exp and similar functions may
+// differ in the last bits on either device, and a product may or may not be rounded before an addition.
 void expect_near(const Array& expected, const Array& found) {
   const DType dtype = expected.dtype();
   const bool is_16_bit = size_of(dtype) == 2;
@@ -160,13 +160,13 @@ TEST(CudaElementwise, ZipsAsTheCpu) {
 TEST(CudaElementwise, ZipGradientsAreTheCpus) {
   for_each_op<BinaryOp>([](auto op) {
     for (const DType dtype : floating_dtypes) {
-      // No infinities, because they would hide everything else in a gradient that is summed over a broadcast.
+      // There are no infinities, because they would hide everything else in a gradient that is summed over a broadcast.
       const Array a = numbers({4, 5, 6, 7}, 1, dtype), a_there = a.to(gpu);
       const Array b = ops::map(functors::Exp{}, numbers({4, 5, 6, 7}, 2, dtype)), b_there = b.to(gpu);
       for_each_pair([&](auto view_a, auto view_b, const char* name) {
         const Array y = ops::zip(op, view_a(a), view_b(b));
         const Array grad = numbers(y.shape(), 3, dtype), grad_there = grad.to(gpu);
-        // each summand may be off by one rounding, and the vector functions in a power by 4
+        // each summand may be off by one rounding, and the vector functions in a power by four
         const double summands =
             static_cast<double>(y.numel() / std::max<std::int64_t>(1, std::min(view_a(a).numel(), view_b(b).numel())));
         for (const int operand : {0, 1}) {
@@ -246,7 +246,7 @@ TEST(CudaElementwise, ConvertsAsTheCpu) {
 }
 
 TEST(CudaElementwise, CopiesKeepEveryBit) {
-  // A NaN with a payload and the smallest number: an intermediate conversion could lose either.
+  // A NaN with a payload, and the smallest number. An intermediate conversion could lose either of them.
   const std::vector<std::int64_t> bits = {0x7ff4000000000001, 1, -1};
   const Array here = Array::from(bits, {3});
   const Array as_numbers(here.storage(), here.shape(), here.strides(), 0, DType::f64);
@@ -260,7 +260,7 @@ TEST(CudaElementwise, FillsAsTheCpu) {
   for (const DType dtype : all_dtypes) {
     const double value = dtype == DType::boolean ? 1 : is_floating(dtype) ? 1.1 : 7;
     for (const auto& [name, view] : layouts) {
-      if (std::string_view(name) == "repeated") continue;  // many elements in one place
+      if (std::string_view(name) == "repeated") continue;  // many elements in the same place
       SCOPED_TRACE(::testing::Message() << dtype << ", " << name);
       const Array here = ops::zeros({4, 5, 6, 7}, dtype), there = ops::zeros({4, 5, 6, 7}, dtype, gpu);
       view(here).fill(value);
@@ -270,7 +270,7 @@ TEST(CudaElementwise, FillsAsTheCpu) {
   }
 }
 
-// Rows of 48 neighbours, which are whole packs in every dtype, and other rows.
+// Rows of 48 adjacent numbers, which are whole packs in every dtype, and other rows.
 TEST(CudaElementwise, GoesOverRowsAsTheCpu) {
   using View = Array (*)(const Array&);
   const View whole = [](const Array& x) { return x.permute({0, 3, 1, 2}); };
@@ -278,7 +278,7 @@ TEST(CudaElementwise, GoesOverRowsAsTheCpu) {
       {whole,
        [](const Array& x) {
          return x.slice(1, 0, 1).slice(2, 1, 2).permute({0, 3, 1, 2});
-       }},  // of each image
+       }},  // one number per channel of each image
       {whole,
        [](const Array& x) {
          return x.select(0, 1).slice(0, 2, 3).slice(1, 1, 2).permute({2, 0, 1});
@@ -286,7 +286,7 @@ TEST(CudaElementwise, GoesOverRowsAsTheCpu) {
       {whole,
        [](const Array& x) {
          return x.slice(3, 5, 6).permute({0, 3, 1, 2});
-       }},  // of each pixel
+       }},  // one number per pixel
       {[](const Array& x) { return x.slice(3, 16, 48); }, [](const Array& x) { return x.slice(3, 0, 32); }},
       {[](const Array& x) { return x.slice(3, 16, 48); }, [](const Array& x) { return x.slice(3, 4, 36); }},
       {[](const Array& x) { return x.slice(3, 0, 21); },
@@ -326,7 +326,7 @@ TEST(CudaElementwise, DividesByMultiplication) {
   }
 }
 
-// Behaves like an array of 3 billion elements and more, without the memory for them.
+// Arrays that behave as if they had 3 billion elements or more, without the memory for them.
 TEST(CudaElementwise, GoesOverLongArraysInParts) {
   const Array one = Array::from(std::vector<float>{1}, {1});
   LoopNest<2> nest({&one, &one});
@@ -352,7 +352,7 @@ TEST(CudaElementwise, GoesOverLongArraysInParts) {
   EXPECT_EQ(parts, 6);
 }
 
-// The rows are far apart and are read from the last one, as with flip().
+// The rows are far apart and are read in reverse order, as with flip().
 TEST(CudaElementwise, GoesBackwardsOverLongArraysInParts) {
   constexpr std::int64_t row = (std::int64_t{1} << 31) + 10;
   const Array one = Array::from(std::vector<float>{1}, {1});

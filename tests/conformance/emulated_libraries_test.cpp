@@ -1,5 +1,5 @@
-// The emulated cuBLASLt and cuDNN end the process where a caller breaks a rule, also one that the real libraries do not
-// check.
+// The emulated cuBLASLt and cuDNN abort the process if a caller breaks a rule. They also check rules that the real
+// libraries do not check.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/runtime.h>
@@ -18,17 +18,17 @@ namespace {
 
 const Device gpu = Device::cuda(0);
 
-// A fork has no thread that could be the GPU.
+// A forked process has no thread to emulate the GPU.
 class EmulatedLibrariesDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-// A product of two matrices of 64 x 64. A test breaks one rule of it.
+// A product of two 64 x 64 matrices. Each test breaks one rule.
 struct Multiplication {
   std::int64_t leading = 64;
   std::uint32_t promised_alignment = 4;
-  int offset = 0;  // of the first matrix, in numbers
+  int offset = 0;  // of the first matrix, in elements
   bool is_on_host = false;
   std::size_t workspace = 4096;
   float factor = 1;
@@ -80,7 +80,7 @@ TEST_F(EmulatedLibrariesDeathTest, AProductHoldsTheRulesOfCublas) {
   EXPECT_DEATH(Multiplication{.type_of_result = CUDA_R_16F}.run(), "these types do not go together");
 }
 
-// A convolution by 3 x 3 of one image of 2 channels. A test breaks one rule of it.
+// A 3 x 3 convolution of one image with 2 channels. Each test breaks one rule.
 struct Convolution {
   int channels_of_filter = 2, height_of_result = 3;
   cudnnTensorFormat_t format_of_filter = CUDNN_TENSOR_NCHW;
@@ -126,7 +126,7 @@ TEST_F(EmulatedLibrariesDeathTest, AConvolutionHoldsTheRulesOfCudnn) {
   EXPECT_DEATH(Convolution{.is_in_stream = false}.run(), "in another stream");
 }
 
-// Its first call may find no context.
+// The first call of a thread may find no context.
 TEST_F(EmulatedLibrariesDeathTest, AThreadChoosesAGpuBeforeItUsesALibrary) {
   cublasLtHandle_t products;
   cudnnHandle_t convolutions;

@@ -1,4 +1,4 @@
-// The emulated GPU is as strict as a real one: errors that occur there sometimes occur here every time.
+// The emulated GPU is as strict as a real one. Errors that a real GPU shows only sometimes, it shows every time.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
@@ -21,7 +21,7 @@ namespace {
 
 const Device gpu = Device::cuda(0);
 
-// Tests in which the process dies start it again, because a fork lacks the thread that emulates the GPU.
+// Death tests start the test program again, because a forked process lacks the thread that emulates the GPU.
 class EmulatorDeathTest : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -52,7 +52,7 @@ void too_much_shared(unsigned* to) {
   TANDEM_SHARED(two, 5 * 1024, unsigned);
   to[0] = one[0] + two[0];
 }
-// Each block writes a number, and the last block to arrive adds up all numbers. The argument says which part to omit.
+// Each block writes a number, and the last block to arrive adds up all numbers. The argument says which fences to use.
 struct Fences {
   bool before, after;
 };
@@ -112,7 +112,7 @@ TEST_F(EmulatorDeathTest, AKernelReachesManyBytesAtOnceOnlyWhereTheyAreAligned) 
   const Array x = ops::ones({8}, DType::f32, gpu);
   run(write_four, 1, numbers_of(x) + 4);
 #ifdef __clang__
-  const char* const message = "";  // the emulator does not check a store of a struct, but the processor does
+  const char* const message = "";  // here the processor, not the emulator, checks a store of a struct
 #else
   const char* const message = "misaligned address";
 #endif
@@ -158,7 +158,7 @@ TEST(Emulator, AMissingBarrierShows) {
   EXPECT_EQ(results.size(), 2u);
 }
 
-// Other blocks see a block's writes after two fences with atomic functions between them.
+// Other blocks see a block's writes if there are two fences with an atomic function between them.
 TEST(Emulator, OtherBlocksSeeWhatIsFenced) {
   const Array finished = ops::zeros({1}, DType::i32, gpu);
   const auto sum = [&](Fences fences) {
@@ -186,7 +186,7 @@ TEST(Emulator, ABlockDoesNotSeeWhatAnotherOneWrites) {
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(3, 1));
 }
 
-// They could run at the same time and count together.
+// The two kernels could run at the same time and increment the same variable.
 TEST_F(EmulatorDeathTest, KernelsOfTwoStreamsDoNotShareAVariableOfTheirFile) {
   const auto run_in = [&](cudaStream_t stream) {
     const cuda::StreamGuard guard(stream);
@@ -222,7 +222,7 @@ TEST(Emulator, AForkedProcessCanNotUseTheGpu) {
   EXPECT_EQ(status, 0);
 }
 
-// Heuristics may allocate or load code, which a capture may forbid.
+// Heuristics may allocate memory or load code, which a capture may forbid.
 TEST_F(EmulatorDeathTest, PlansAreNotMadeWhileAGraphIsRecorded) {
   const Array a = ops::ones({3, 5}, DType::f32, gpu), b = ops::ones({5, 7}, DType::f32, gpu);
   const Array x = ops::ones({1, 2, 5, 5}, DType::f32, gpu), weight = ops::ones({3, 2, 3, 3}, DType::f32, gpu);
@@ -267,7 +267,8 @@ TEST(Emulator, GridsAndBlocksHaveLimits) {
   }
 }
 
-// Two streams without an event between them. Whichever is filled first, the other one's work runs first.
+// There are two streams without an event between them. Whichever stream is filled first, the work of the other one runs
+// first.
 TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
   backend(gpu);
   cudaStream_t first = nullptr, second = nullptr;
@@ -286,7 +287,7 @@ TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
     return y.item() != 0;
   };
   EXPECT_TRUE(sees_the_other(true));
-  // The first stream may have had enough time if this thread was suspended.
+  // If this thread was suspended, the first stream may have had enough time to finish.
   bool overtakes = false;
   for (int i = 0; i < 100 && !overtakes; ++i) overtakes = !sees_the_other(false);
   EXPECT_TRUE(overtakes);
@@ -295,7 +296,7 @@ TEST(Emulator, StreamsDoNotWaitForEachOtherByThemselves) {
   cudaStreamDestroy(second);
 }
 
-// Captures belong to streams, and report CUDA's errors if they are not closed.
+// Captures belong to streams. A capture that is not closed gets CUDA's error.
 TEST(Emulator, CapturesOfStreams) {
   backend(gpu);
   cudaStream_t first = nullptr, second = nullptr, other = nullptr;
@@ -312,13 +313,13 @@ TEST(Emulator, CapturesOfStreams) {
     TANDEM_CUDA(cudaStreamWaitEvent(second, fork));
     TANDEM_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), 4, cudaMemcpyDeviceToDevice, second));
   };
-  begin();  // and no way back
+  begin();  // without joining the second stream
   EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureUnjoined);
   begin();
   TANDEM_CUDA(cudaEventRecord(join, second));
   EXPECT_EQ(cudaEventQuery(join), cudaErrorCapturedEvent);
   TANDEM_CUDA(cudaStreamWaitEvent(first, join));
-  TANDEM_CUDA(cudaMemsetAsync(static_cast<char*>(y.raw()) + 4, 1, 4, other));  // not a part of it: runs now
+  TANDEM_CUDA(cudaMemsetAsync(static_cast<char*>(y.raw()) + 4, 1, 4, other));  // not a part of the capture: it runs now
   TANDEM_CUDA(cudaStreamSynchronize(other));
   EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaSuccess);
   EXPECT_EQ(y.slice(0, 0, 1).item(), 0);
@@ -330,12 +331,12 @@ TEST(Emulator, CapturesOfStreams) {
   EXPECT_NE(y.slice(0, 0, 1).item(), 0);
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
-  // An event from outside.
+  // Waits for an event from outside the capture.
   TANDEM_CUDA(cudaEventRecord(fork, other));
   TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeRelaxed));
   EXPECT_EQ(cudaStreamWaitEvent(first, fork), cudaErrorStreamCaptureIsolation);
   EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureInvalidated);
-  // Memory from the driver is allowed only in a relaxed capture.
+  // Memory can be allocated by the driver only in a relaxed capture.
   void* memory = nullptr;
   TANDEM_CUDA(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
   EXPECT_EQ(cudaMalloc(&memory, 512), cudaErrorStreamCaptureUnsupported);

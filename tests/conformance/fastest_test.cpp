@@ -1,4 +1,4 @@
-// The fastest of several candidates is found by timing them.
+// sort_by_time() orders candidates by their measured times.
 #include <tandem/core/array/array.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/cuda/fastest.h>
@@ -13,8 +13,8 @@ TEST(CudaFastest, CandidatesThatWorkComeInTheOrderOfTheirTimes) {
   backend(gpu);
   constexpr std::size_t bytes = 16 << 20;
   const Array memory = Array::empty({bytes}, DType::u8, gpu);
-  // Each writes all of the memory this many times; a negative number fails. The times are so far apart that a busy
-  // machine does not change their order.
+  // Each candidate is the number of times that all of the memory is written. A negative candidate fails. The times are
+  // so different that a busy machine does not change their order.
   std::vector<int> candidates{64, -1, 0, 8};
   cuda::sort_by_time(candidates, [&](int times) {
     if (times < 0) return false;

@@ -1,4 +1,4 @@
-// The error of spawn if its ranks can't use a GPU, because the caller has used CUDA before.
+// The error of spawn if its ranks can't use a GPU because the caller has used CUDA before.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/launch/spawn.h>
@@ -17,10 +17,10 @@ namespace {
 using testing::alone;
 using testing::gpu;
 
-// Each of these runs in a separate process that has not used the GPU yet.
+// Each test runs in a separate process that has not used the GPU yet.
 class CudaForksTest : public ::testing::Test {
  protected:
-  // The Error that spawn throws.
+  // Returns the text of the Error that spawn throws.
   static std::string error_of_ranks(const std::function<void()>& work) {
     try {
       distributed::spawn(2, [&](int) { work(); });

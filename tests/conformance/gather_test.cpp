@@ -1,4 +1,4 @@
-// Rows of a data set in the GPU's memory.
+// Gathers rows of a data set in the GPU's memory.
 #include <tandem/core/device/device.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
@@ -127,7 +127,7 @@ TEST(Scatter, IsRepeatableWhereThatIsAskedFor) {
       ops::scatter_add_(here, dim, index, source);
       ops::scatter_add_(there, dim, index.to(gpu), source.to(gpu));
       expect_same(here, there, 0);
-      ops::scatter_(here, dim, index, source, "scatter");  // the last one stays
+      ops::scatter_(here, dim, index, source, "scatter");  // the last one remains
       ops::scatter_(there, dim, index.to(gpu), source.to(gpu), "scatter");
       expect_same(here, there, 0);
     }

@@ -38,8 +38,8 @@ inline void run_gpu_ranks(int size, const std::function<void(Group)>& body) {
 
 namespace tandem::testing {
 
-// Tests for several numbers of ranks. With one rank, a machine with one GPU runs all of NCCL except the peers.
-// nccl_group_test.cpp lists the numbers.
+// Tests that run with several numbers of ranks, which nccl_group_test.cpp lists. With one rank, a machine with one GPU
+// runs everything of NCCL except the peers.
 class NcclRanks : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override { NEEDS_GPUS(GetParam()); }

@@ -1,4 +1,4 @@
-// The lanes of GPUs in a profile come from CUPTI's records. An emulated CUPTI generates some.
+// The GPU lanes of a profile come from CUPTI's records. An emulated CUPTI generates the records here.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/profile/profile.h>
 
@@ -16,7 +16,7 @@ void add_gpu_trace();  // core/cuda/gpu_trace.cpp
 
 namespace {
 
-// The events of a trace in which nothing happens on the host.
+// Returns the events of a trace in which nothing happens on the host.
 nlohmann::json trace(const char* goes_wrong) {
   static const bool added = (add_gpu_trace(), true);
   static_cast<void>(added);
@@ -58,7 +58,7 @@ TEST(CudaTrace, HasTheKernelsCopiesAndFillsOfEachStream) {
   EXPECT_EQ(kernel["args"]["registers"], 40);
   EXPECT_EQ(found["GPU 0, stream 8: copy host to device"]["args"]["bytes"], 4096);
   EXPECT_EQ(found["GPU 0, stream 7: fill"]["args"]["bytes"], 1600);
-  EXPECT_FALSE(found.contains("GPU 0, stream 8: copy between devices"));  // it has no time
+  EXPECT_FALSE(found.contains("GPU 0, stream 8: copy between devices"));  // this record has no time
 }
 
 }  // namespace

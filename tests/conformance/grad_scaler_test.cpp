@@ -17,8 +17,8 @@ namespace {
 
 const Device cuda = Device::cuda(0);
 
-// Parameters (zeros) of several shapes, one of them channels last. All elements of their gradients are `value` times 4,
-// except one.
+// Returns parameters (zeros) of several shapes, one of them channels last. All elements of their gradients are `value`
+// times 4, except one.
 std::vector<NamedTensor> parameters_with(float value, float odd) {
   std::vector<NamedTensor> parameters;
   for (const Shape& shape : {Shape{1000}, Shape{3, 5}, Shape{2, 3, 4, 5}, Shape{}}) {

@@ -1,4 +1,4 @@
-// CUDA graphs: the recorded work, a replay's driver calls, its memory, and steps that are not recorded.
+// CUDA graphs: the recorded work, the driver calls and the memory of a replay, and steps that are not recorded.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
@@ -70,7 +70,7 @@ TEST(CudaGraph, ReplayAsksTheDriverOnce) {
 TEST(CudaGraph, KeepsItsMemoryFromOthers) {
   const Array x = of(std::vector<float>(1000, 1));
   Array y;
-  // The intermediate value is free before the recording ends, but must remain the graph's.
+  // The intermediate value is freed before the recording ends, but its memory must still belong to the graph.
   const auto graph = record_graph(cuda, [&] { y = relu_times(x, 3); });
   std::vector<Array> others;
   for (int i = 0; i < 8; ++i) others.push_back(ops::full({1000}, 7, DType::f32, cuda));
@@ -103,7 +103,7 @@ TEST(CudaGraph, RefusesToReadAValue) {
     EXPECT_NE(std::string(error.what()).find("can't read a value"), std::string::npos) << error.what();
   }
   EXPECT_FALSE(is_recording_graph());
-  // Later work is not affected.
+  // The failed recording does not affect later work.
   EXPECT_EQ(ops::reduce(Reduction::sum, x).item(), 6);
   Array y;
   const auto graph = record_graph(cuda, [&] { y = relu_times(x, 2); });
@@ -147,7 +147,7 @@ TEST(CudaGraph, RefusesWhatWouldNotBeRepeatedAndSaysWhy) {
   }
 }
 
-// A recorded step drops what it would drop without recording, even if a part of it is computed twice.
+// A recorded step drops the same elements as an unrecorded one, even if a part of it is computed twice.
 TEST(CudaGraph, EachReplayDropsAnew) {
   const Array x = ops::ones({2, 50}, DType::f32, cuda);
   const auto step = [&] {
@@ -217,7 +217,7 @@ TEST(GraphedStep, GivesWhatTheFunctionGives) {
   EXPECT_TRUE(s.reports.empty());
 }
 
-// A batch that is created in the memory from which the step reads it is not copied.
+// A batch is not copied if it was created in the memory from which the step reads it.
 TEST(GraphedStep, ReadsABatchThatWasGatheredIntoItsInputs) {
   const Array rows = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}).to(cuda);
   Array sum = ops::zeros({2, 2}, DType::f32, cuda);
@@ -240,7 +240,7 @@ TEST(GraphedStep, ReadsABatchThatWasGatheredIntoItsInputs) {
       EXPECT_EQ(count(log, "launch"), 2) << "the rows, and the graph";
     }
 #endif
-    const Array other = ops::gather_rows(rows, index);  // the memory has been used
+    const Array other = ops::gather_rows(rows, index);  // the memory is used only once
     EXPECT_NE(other.raw(), step.recorded_inputs().empty() ? nullptr : step.recorded_inputs()[0].raw());
     EXPECT_EQ(sum.select(0, 0).to_vector<float>()[0], first);
   }
@@ -275,7 +275,7 @@ TEST(GraphedStep, RunsAnOddBatchAsItIsAndGoesOn) {
   EXPECT_EQ(s.run(odd).shape(), (Shape{3, 2}));
   EXPECT_EQ(s.calls, before + 1);
   s.run(of({1, 1}));
-  EXPECT_EQ(s.calls, before + 1);  // the recorded step is still there
+  EXPECT_EQ(s.calls, before + 1);  // the recorded step still exists
   EXPECT_EQ(s.sum.to_vector<float>(), (std::vector<float>{5 + 9 + 1, 5 + 12 + 1}));
 }
 
@@ -297,7 +297,7 @@ TEST(GraphedStep, SaysOnceWhyItCannotRecord) {
       },
       [&](const std::string& why) { reports.push_back(why); });
   for (int i = 0; i < 8; ++i) EXPECT_EQ(step({of({1, 2})}).item(), 3);
-  EXPECT_EQ(calls, 9);  // one of them was the attempt
+  EXPECT_EQ(calls, 9);  // one call was the attempt to record
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_NE(reports[0].find("can't read a value"), std::string::npos) << reports[0];
 }

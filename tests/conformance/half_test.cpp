@@ -1,5 +1,5 @@
-// Conversions between f32 and the 16-bit types give the same bits on a GPU, which has special instructions for them, as
-// on the CPU.
+// Conversions between f32 and the 16-bit types give bitwise identical results on the CPU and on a GPU, which has
+// special instructions for them.
 #include <tandem/core/array/array.h>
 #include <tandem/core/base/half.h>
 
@@ -25,12 +25,12 @@ void expect_same_conversions(DType dtype) {
   for (std::uint32_t i = 0; i < 1 << 16; ++i) {
     const auto expected = std::bit_cast<std::uint32_t>(wide.data<float>()[i]);
     ASSERT_EQ(expected, std::bit_cast<std::uint32_t>(there.data<float>()[i])) << "bits " << i;
-    // The number itself and its neighbours, and the halfway point to the next number and its neighbours.
+    // The number itself and its neighbours, and the halfway point to the next number with its neighbours.
     const std::uint32_t half_way = dtype == DType::bf16 ? 0x8000 : 0x1000;
     for (const std::uint32_t more : {0u, 1u, half_way - 1, half_way, half_way + 1, 0u - 1u})
       values.push_back(std::bit_cast<float>(expected + more));
   }
-  // Numbers that are too small for f16, down to the smallest of f32, and too large, up to the largest.
+  // Numbers that are too small for f16, down to the smallest f32, or too large, up to the largest.
   for (std::uint32_t bits = 0; bits < 0x80000000u - 0x10001u; bits += 0x10001u) {
     values.push_back(std::bit_cast<float>(bits));
     values.push_back(std::bit_cast<float>(bits | 0x80000000u));

@@ -73,7 +73,7 @@ TEST(PlanCache, BuildsOncePerKeyAndForgetsWhatWasNotUsedForTheLongestTime) {
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({2, 1}, build), 2);
   EXPECT_EQ(plans.get({1, 2}, build), 1);
-  for (int i = 0; i < most - 1; ++i) plans.get({3, i}, build);  // one too many: {2, 1} is evicted
+  for (int i = 0; i < most - 1; ++i) plans.get({3, i}, build);  // one plan too many: {2, 1} is evicted
   EXPECT_EQ(built, most + 1);
   EXPECT_EQ(plans.get({1, 2}, build), 1);
   EXPECT_EQ(plans.get({3, 0}, build), 3);

@@ -40,8 +40,8 @@ double precision(DType dtype) {
   }
 }
 
-// `found` is a sum of `terms` products, each about 1, added in f32 (or f64) in any order and then rounded to its dtype.
-// So is `expected`, but its bias may have been rounded separately.
+// `found` is a sum of `terms` products of about 1, added in f32 (or f64) in any order and then rounded to its dtype.
+// `expected` is the same sum, but its bias may have been rounded separately.
 void expect_same(const Array& expected, const Array& found, std::int64_t terms) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaLinear, ::testing::Values(DType::f32, DType
                            return name.str();
                          });
 
-// The largest difference between TF32 and f32: operands have 10 bits of mantissa, sums are f32. GPUs older than Ampere
-// have no TF32, so this is f32 there.
+// The difference between TF32 and f32 is limited: operands have 10 bits of mantissa, and sums are f32. GPUs older than
+// Ampere have no TF32 and compute in f32 here.
 TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
   const MathMode before = math_mode();
   const Array x = numbers({4, 8, 12, 10}, DType::f32), w = numbers({72, 8, 3, 3}, DType::f32, 2);
@@ -86,7 +86,7 @@ TEST(CudaTf32, IsAsNearAsItsOperandsAllow) {
                               ops::conv2d_grad_weight(there, grad_y, window, 72, false, DType::f32).weight,
                               ops::matmul(a.to(device), b.to(device))};
   };
-  // Each operand is off by at most a relative 2^-11, on average by a quarter of that, and errors have either sign.
+  // Each operand has a relative error of at most 2^-11, on average a quarter of that, and errors have either sign.
   const double terms[] = {72, 648, 480, 72};
   const auto expected = all(Device{});
   set_tf32(true, true);
@@ -118,7 +118,7 @@ TEST_P(CudaLinear, MultipliesViews) {
         numbers({1, columns}, dtype, seed).expand({rows, columns}),
     };
   };
-  const auto on_gpu = [&](const Array& v) {  // the same view of memory there
+  const auto on_gpu = [&](const Array& v) {  // the same view in the GPU's memory
     const std::int64_t last = v.offset() + (v.dim(0) - 1) * v.strides()[0] + (v.dim(1) - 1) * v.strides()[1];
     const Array all(v.storage(), {last + 1}, {1}, 0, dtype);
     return Array(all.to(cuda).storage(), v.shape(), v.strides(), v.offset(), dtype);
@@ -139,14 +139,14 @@ TEST_P(CudaLinear, AddsABiasOfAnyDType) {
                             numbers({3, 2}, dtype, 6).select(1, 0)}) {
     expect_same(ops::matmul(a, b, bias), ops::matmul(a.to(cuda), b.to(cuda), bias.to(cuda)), 8);
 #ifdef TANDEM_EMULATED_CUDA
-    emulation::libraries().add_bias = false;  // of another shape, because plans are kept
+    emulation::libraries().add_bias = false;  // needs a new shape, because plans are kept
     expect_same(ops::matmul(longer, b, bias), ops::matmul(longer.to(cuda), b.to(cuda), bias.to(cuda)), 8);
     emulation::libraries().add_bias = true;
 #endif
   }
 }
 
-// The gradients of a linear layer's weight and bias, in one pass where the library can.
+// The gradients of a linear layer's weight and bias, in one pass if the library supports it.
 TEST_P(CudaLinear, SumsTheRowsBesideAProduct) {
   const DType dtype = GetParam(), wide = size_of(dtype) == 2 ? DType::f32 : dtype;
   const Array a = numbers({33, 5}, dtype).transpose(0, 1), b = numbers({33, 7}, dtype, 2);
@@ -176,7 +176,7 @@ struct ConvolutionCase {
   Window window;
 };
 
-// Forward and both gradients, with weights and biases in `parameters`.
+// Compares forward and both gradients. Weights and biases have the dtype `parameters`.
 void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parameters) {
   const auto& [shape, out, window] = c;
   SCOPED_TRACE(::testing::Message() << shape << ' ' << dtype << ", kernel " << window.kernel << ", parameters "
@@ -186,7 +186,7 @@ void expect_same_convolution(const ConvolutionCase& c, DType dtype, DType parame
   const Array bias = numbers({out}, parameters, 3);
   const std::int64_t terms = weight.numel() / out + 1;
 
-  // In f64, because the CPU's fast convolutions in f32 are less accurate than a GPU's.
+  // The CPU computes in f64, because its fast convolutions in f32 are less accurate than a GPU's.
   const auto wide = [&](const Array& a) { return a.to(dtype).to(DType::f64); };
   const Array taps = wide(weight), y = ops::conv2d(wide(x), taps, wide(bias), window).to(dtype);
   expect_same(y, ops::conv2d(x.to(cuda), weight.to(cuda), bias.to(cuda), window), terms);
@@ -211,18 +211,19 @@ const ConvolutionCase convolutions[] = {
     {{2, 2, 9, 8}, 3, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}}},
     {{1, 3, 9, 9}, 2, {.kernel = 3, .stride = 2, .padding = 2, .dilation = 2}},
     {{3, 2, 1, 1}, 1, {.kernel = 1}},
-    // Matrix products, and convolutions that are equivalent to one.
+    // Matrix products, and convolutions that are equivalent to a matrix product.
     {{3, 24, 9, 4}, 16, {.kernel = 1}},
     {{2, 8, 5, 7}, 6, {.kernel = 1, .dilation = 3}},
     {{2, 8, 7, 7}, 4, {.kernel = 1, .stride = 2}},
     {{2, 8, 4, 3}, 4, {.kernel = 1, .padding = 1}},
-    // Few channels, which have special kernels: odd sizes, several bands per image, several rows per thread.
+    // Few channels, which have special kernels. The sizes are odd, an image has several bands, and a thread has several
+    // rows.
     {{3, 1, 13, 11}, 32, {.kernel = 5, .padding = 2}},
     {{2, 1, 9, 10}, 16, {.kernel = {3, 4}, .stride = {1, 2}, .padding = {0, 3}, .dilation = {2, 1}}},
     {{2, 3, 40, 31}, 4, {.kernel = 3, .padding = 1}},
     {{2, 8, 6, 7}, 4, {.kernel = 5}},
     {{2, 2, 7, 5}, 12, {.kernel = 5, .padding = 4}},
-    // A block has several slices of rows, as many as there are rows and as fit into shared memory.
+    // A block has several slices of rows: as many as there are rows, or as fit into shared memory.
     {{70, 1, 9, 6}, 16, {.kernel = 5, .padding = 2}},
     {{66, 3, 12, 3}, 8, {.kernel = 3, .padding = 1}},
     {{66, 8, 30, 3}, 4, {.kernel = 5, .padding = 2}},
@@ -266,7 +267,7 @@ TEST_P(CudaLinear, TheGradientsOfAnEmptyBatchAreZero) {
   }
 }
 
-// Several blocks sum the bias gradient, and others convert the weight gradient at the same time.
+// Several blocks sum the bias gradient while others convert the weight gradient.
 TEST_P(CudaLinear, SumsTheBiasGradientOfManyPixels) {
   const DType dtype = GetParam(), parameters = size_of(dtype) == 2 ? DType::f32 : dtype;
   const Window window{.kernel = 3, .stride = 1, .padding = 1};
@@ -335,7 +336,7 @@ TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
   for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), GetParam());
 }
 
-// The shapes occur in no other test, because plans are cached.
+// These shapes occur in no other test, because plans are cached.
 TEST_P(CudaLinear, ConvolvesWhereCublasHasNoProduct) {
   const LibrariesThatCan can({.multiply = false});
   expect_same_convolution({{2, 8, 6, 11}, 16, {.kernel = 1}}, GetParam(), GetParam());
@@ -354,7 +355,7 @@ TEST_P(CudaLinear, SaysWhatCublasCantMultiply) {
                "(7, 9) x (9, 4) with strides (9, 1) and (4, 1)", "compute in another dtype");
 }
 
-// Failures of the libraries, and the remedy for each.
+// The message names the failure of a library and the remedy.
 TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   const Array a = numbers({3, 70}, DType::f32).to(cuda), b = numbers({70, 2}, DType::f32).to(cuda);
   const Array x = numbers({1, 3, 6, 5}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
@@ -377,7 +378,7 @@ TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   std::int64_t padding = 1;
   for (const auto& [status, words] : of_cudnn) {
     const LibrariesThatCan can({.cudnn_failure = status});
-    // Each uses a different window, because a failed algorithm is forgotten.
+    // Each failure uses a different window, because a failed algorithm is not tried again.
     const Window window{.kernel = 3, .padding = ++padding};
     EXPECT_ERROR(ops::conv2d(x, w, {}, window), words);
   }
@@ -397,7 +398,7 @@ TEST(CudaLibraries, SayWhatTheyLookedForWhenThatFails) {
 
 TEST(CudaLibraries, NameTheConvolutionThatFailed) {
   const LibrariesThatCan can({.cudnn_failure = 5000});
-  set_deterministic(true);  // no algorithm is tried before
+  set_deterministic(true);  // algorithms are not tried out first
   const Array x = numbers({1, 3, 6, 18}, DType::f32).to(cuda), w = numbers({2, 3, 3, 3}, DType::f32).to(cuda);
   const Window window{.kernel = 3};
   EXPECT_ERROR(ops::conv2d(x, w, {}, window), "forward f32 nhwc (1, 3, 6, 18) x (2, 3, 3, 3)",
@@ -405,12 +406,12 @@ TEST(CudaLibraries, NameTheConvolutionThatFailed) {
   set_deterministic(false);
 }
 
-// The pass and the shapes, also of a convolution that would be a product.
+// The message names the pass and the shapes, even for a convolution that would be a product.
 TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {
   const LibrariesThatCan can({.multiply = false, .channels_last = false, .row_major = false});
   const DType dtype = GetParam();
   for (const std::int64_t kernel : {3, 1}) {
-    // Dilated, because there are kernels of our own for the weight's gradient otherwise.
+    // Without dilation, Tandem's own kernels would compute the weight gradient.
     const Window window{.kernel = kernel, .padding = kernel - 1, .dilation = kernel == 1 ? 1 : 2};
     const Array x = numbers({2, 8, 7, 19}, dtype).channels_last().to(cuda);
     const Array weight = numbers({8, 8, kernel, kernel}, dtype).channels_last().to(cuda);

@@ -23,7 +23,7 @@ using testing::gpu;
 using testing::machine_epsilon;
 using testing::numbers;
 
-// The allowed error for sums of this many rounded numbers in another order than the CPU's.
+// The allowed error of a sum of this many rounded numbers, added in a different order from the CPU's.
 double tolerance_of(DType dtype, std::int64_t summands) {
   const double sum = static_cast<double>(summands) * machine_epsilon(dtype == DType::f64 ? DType::f64 : DType::f32);
   return std::max(machine_epsilon(dtype), sum + 4 * machine_epsilon(DType::f64));
@@ -80,8 +80,8 @@ Array targets(std::int64_t rows, std::int64_t classes) {
   return Array::from(values, {rows});
 }
 
-// One block's work and that of many, rows wider than a warp, an empty batch, and packs across two rows in one or many
-// rounds.
+// The work of one block and of many, rows wider than a warp, an empty batch, and packs that span two rows in one or
+// many rounds.
 const std::vector<Shape> batches = {{1, 1}, {20, 33}, {0, 10}, {257, 3}, {40, 21}};
 const std::vector<Shape> more_batches = {{1, 1},  {20, 33},  {0, 10},  {257, 3},  {40, 21},
                                          {1, 10}, {100, 10}, {256, 4}, {9, 1000}, {120000, 21}};
@@ -120,11 +120,11 @@ TEST(CudaLoss, ATargetThatIsNoClassIsAnErrorAtTheNextSynchronisation) {
       const Array logits = numbers(shape).to(gpu);
       Array target = targets(shape[0], shape[1]);
       target.slice(0, 17, 20).fill(static_cast<double>(wrong));
-      target.slice(0, 49, 50).fill(1000);  // if one block does everything, the same warp handles 17
+      target.slice(0, 49, 50).fill(1000);  // if one block does everything, the same warp handles row 17
       const std::string words = error_of([&] { ops::cross_entropy(logits.to(Device{}), target); });
       EXPECT_NE(words.find("at row 17 is not a class"), std::string::npos) << words;
 
-      const auto there = ops::cross_entropy(logits, target.to(gpu));  // says nothing
+      const auto there = ops::cross_entropy(logits, target.to(gpu));  // throws nothing
       EXPECT_EQ(error_of([&] { there.loss.item(); }), words);
       EXPECT_TRUE(std::isnan(there.loss.item())) << "told once; but there is no loss";
       ops::cross_entropy(logits, target.to(gpu));

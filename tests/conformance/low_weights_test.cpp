@@ -1,4 +1,4 @@
-// The 16-bit copies of parameters are made together, and never hold outdated numbers.
+// The 16-bit copies of all parameters are made together, and are never out of date.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/core/backend/backend.h>
@@ -25,7 +25,7 @@ using testing::numbers;
 
 Tensor parameter(const Shape& shape, unsigned seed) { return Tensor(numbers(shape, seed).to(gpu), true); }
 
-// A network with a convolution and two layers whose biases have sizes that are not multiples of eight.
+// A network with a convolution, and with two layers whose biases have sizes that are not multiples of eight.
 struct Network {
   Tensor kernel{numbers({4, 3, 3, 3}, 1).channels_last().to(gpu), true}, kernel_bias = parameter({4}, 2);
   Tensor weight = parameter({10, 4 * 4 * 4}, 3), bias = parameter({10}, 4);
@@ -44,7 +44,7 @@ struct Network {
   }
   std::vector<float> result() const { return forward().value().to_vector<float>(); }
 
-  // The result in a thread without earlier steps.
+  // The result of a thread without earlier steps.
   std::vector<float> expected() const {
     std::vector<float> values;
     std::thread([&] {
@@ -68,7 +68,7 @@ std::int64_t kernels_of(const std::function<void()>& work) {
 
 TEST(LowWeights, AreMadeByOneKernelFromTheSecondStepOn) {
   const Network network;
-  network.expected();  // chooses the library's algorithms, in a thread that keeps nothing
+  network.expected();  // chooses the library's algorithms, in a thread that keeps no copies
   const auto step = [&] {
     const Autocast autocast(DType::bf16);
     network.forward();
@@ -89,13 +89,13 @@ TEST(LowWeights, FollowTheirParameters) {
   }
 }
 
-// A replay writes parameters, which is not visible from outside.
+// A replay changes parameters without a call that the host sees.
 TEST(LowWeights, FollowWhatAReplayWrites) {
   const Network network;
   const Autocast autocast(DType::bf16);
   network.result();
   Array y;
-  // A graph makes the copies again, adjacent in its own memory, so the plans are for another alignment.
+  // A graph makes new copies, adjacent in its own memory. Their alignment differs, so they need new plans.
   [[maybe_unused]] const testing::PlansWhileRecording plans;
   const auto graph = record_graph(gpu, [&] {
     y = network.forward().value();
@@ -126,7 +126,7 @@ TEST(LowWeights, OfTwoNetworksInTurn) {
 
 TEST(LowWeights, KeepNoNetworkAlive) {
   const auto step = [] {
-    const Network network;  // its parameters may have the addresses of freed ones
+    const Network network;  // its parameters may have the addresses of freed parameters
     const auto expected = network.expected();
     const Autocast autocast(DType::bf16);
     EXPECT_EQ(network.result(), expected);

@@ -1,5 +1,5 @@
-// test_cuda: the conformance tests on a real GPU. Without one, it reports for each case that it did not run, and at the
-// end how many did not. Its exit code stays 0, so that a build with CUDA can be tested on any machine. A caller that
+// test_cuda: the conformance tests on a real GPU. Without a GPU, it reports each test as not run, and the number of
+// these tests at the end. Its exit code stays 0, so that a build with CUDA can be tested on any machine. A caller that
 // requires a GPU must read the last line, as scripts/gpu_check does.
 #include <tandem/core/device/device.h>
 #include <tandem/core/device/math_mode.h>
@@ -36,7 +36,7 @@ class NeedsGpu : public ::testing::Environment {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  tandem::set_tf32(false, false);  // f32 means f32 in the tests; the TF32 tests enable it themselves
+  tandem::set_tf32(false, false);  // f32 means f32 in the tests; the TF32 tests enable TF32 themselves
   ::testing::AddGlobalTestEnvironment(new NeedsGpu);
   const int code = RUN_ALL_TESTS();
   if (!has_gpu() && !::testing::GTEST_FLAG(list_tests))

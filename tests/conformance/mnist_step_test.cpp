@@ -1,5 +1,5 @@
-// The number of kernels in a recorded step of mnist_ddp. This number, not their computation, limits the speed of a step
-// of this network.
+// The number of kernels in a recorded step of mnist_ddp. The speed of a step of this network is limited by the number
+// of kernels, not by their computation.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
@@ -32,13 +32,13 @@ data::ArrayDataset pictures(std::int64_t count) {
   return data::ArrayDataset(Array::from(pixels, {count, 1, 28, 28}), Array::from(labels, {count}));
 }
 
-// The GPU work in a recorded step of mnist_ddp.
+// Returns the GPU work in a recorded step of mnist_ddp.
 std::vector<std::string> recorded_step(const char* dtype) {
   const auto samples = pictures(5 * batch);
   TrainingOptions options("mnist_step_test", "");
   options.batch_size = batch;
   options.epochs = 1;
-  // Deterministic, because the algorithms of convolutions are then not timed. Times of an emulated GPU mean nothing.
+  // --deterministic avoids timing the algorithms of convolutions, because times of an emulated GPU mean nothing.
   const std::vector<const char*> arguments{"mnist_step_test", "--quiet", "--device",       "cuda",
                                            "--dtype",         dtype,     "--deterministic"};
   manual_seed(1);
@@ -57,7 +57,7 @@ std::vector<std::string> recorded_step(const char* dtype) {
       return cross_entropy(model(batch.inputs), batch.targets);
     });
     emulation::note_work_in(nullptr);
-    EXPECT_EQ(calls, 4);  // three run as they are
+    EXPECT_EQ(calls, 4);  // three steps run unrecorded
   });
   EXPECT_EQ(code, 0);
   return work;
@@ -65,7 +65,7 @@ std::vector<std::string> recorded_step(const char* dtype) {
 
 struct Kernels {
   const char* dtype;
-  std::int64_t most;  // kernels of our own, and copies
+  std::int64_t most;  // Tandem's kernels, and copies
 };
 
 class MnistStep : public ::testing::TestWithParam<Kernels> {};

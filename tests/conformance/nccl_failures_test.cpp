@@ -1,4 +1,4 @@
-// Failures of a group over NCCL: all other ranks name the rank that left, hung or never came, in time.
+// Failures of a group over NCCL. All other ranks name, in time, the rank that left, hung or never came.
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
@@ -27,7 +27,8 @@ using testing::NcclRanks;
 using testing::over_nccl;
 using testing::run_gpu_ranks_catching;
 
-// The errors of all ranks except `absent` if that one does not join an operation; first the error of the next read.
+// Returns the errors of all ranks except `absent`, which does `instead` and does not join an operation. Each text
+// begins with the error of the next read.
 std::vector<std::string> errors_without(int absent, int size, milliseconds timeout,
                                         const std::function<void(Group)>& instead) {
   const auto results = run_gpu_ranks_catching(
@@ -91,7 +92,7 @@ TEST(NcclGroup, a_group_that_is_left_in_the_middle_breaks_off) {
   const auto begin = std::chrono::steady_clock::now();
   const auto results = run_gpu_ranks_catching(2, [](Group group) {
     auto array = ops::ones({100}, DType::f32, gpu_of_rank(group->rank()));
-    group->all_reduce(array)->wait();  // connects
+    group->all_reduce(array)->wait();  // connects the GPUs
     if (group->rank() == 0) {
       const auto work = group->all_reduce(array);
       throw Error("a bug");
@@ -133,7 +134,7 @@ TEST(NcclGroup, a_rank_that_makes_no_group_is_named) {
       << message_of(results[0]);
 }
 
-// The first operation connects the GPUs. NCCL blocks the host during that, forever if a peer does not come.
+// The first operation connects the GPUs. NCCL blocks the host during this time, and forever if a peer does not come.
 TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
   NEEDS_GPUS(2);
   const auto results = run_gpu_ranks_catching(
@@ -153,13 +154,13 @@ TEST(NcclGroup, the_first_operation_is_bounded_by_the_timeout_too) {
 TEST_P(NcclRanks, a_recorded_step_that_outlives_its_group_can_not_be_repeated) {
   const auto size = static_cast<float>(GetParam());
   for (const bool fails : {false, true}) {
-    if (fails && GetParam() == 1) continue;  // a rank alone does not wait for others
+    if (fails && GetParam() == 1) continue;  // a single rank does not wait for others
     const auto results = run_gpu_ranks_catching(
         GetParam(),
         [&](Group group) {
           const Device device = gpu_of_rank(group->rank());
           auto array = ops::ones({8}, DType::f32, device);
-          group->all_reduce(array)->wait();  // connects
+          group->all_reduce(array)->wait();  // connects the GPUs
           synchronize(device);
           const auto graph = record_graph(device, [&] { group->all_reduce(array, ReduceOp::sum, "recorded")->wait(); });
           const auto local = record_graph(device, [&] { ops::scale_(array, 0.5); });
@@ -168,7 +169,7 @@ TEST_P(NcclRanks, a_recorded_step_that_outlives_its_group_can_not_be_repeated) {
           EXPECT_EQ(array.to_vector<float>(), std::vector<float>(8, size * size * 0.5f));
           group->barrier()->wait();
           if (fails) {
-            if (group->rank() == 1) throw Error("a bug");  // leaves, and the others wait in vain
+            if (group->rank() == 1) throw Error("a bug");  // this rank leaves, and the others wait in vain
             graph->replay();
             EXPECT_THROW(array.to_vector<float>(), PeerError);
           }
@@ -204,7 +205,7 @@ TEST(NcclGroup, a_rank_that_repeats_a_recorded_step_once_more_than_others_does_n
         const auto graph = record_graph(device, [&] { group->all_reduce(array, ReduceOp::sum, "recorded")->wait(); });
         graph->replay();
         array.to_vector<float>();
-        if (group->rank() == 1) return;  // leaves in order
+        if (group->rank() == 1) return;  // this rank leaves without an error
         graph->replay();
         array.to_vector<float>();
       },
@@ -224,7 +225,7 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
     group->barrier()->wait();
     if (group->rank() == 1) {
       emulation::set_nccl_failure(1, ncclRemoteError);
-      // Until all ranks know.
+      // Returns only when all ranks have called it.
       group->all_gather_strings("a");
       return;
     }
@@ -236,7 +237,7 @@ TEST(NcclGroup, an_error_of_nccl_ends_the_group_on_all_ranks) {
     EXPECT_NE(message_of(result).find("NCCL: remote process exited"), std::string::npos) << message_of(result);
 }
 
-// Each rank creates a communicator, and a second one from it. All of them must be ended.
+// Each rank creates a communicator, and a second one from the first. All of them must be ended.
 TEST(NcclGroup, connecting_is_bounded_by_the_timeout) {
   for (const bool from_splits : {false, true}) {
     emulation::set_nccl_absent(1, from_splits);
@@ -259,7 +260,7 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
       over_nccl(host);
       return;
     }
-    // As far as a rank comes before it connects.
+    // The steps of a rank before it connects.
     auto store = prefix_store("nccl", host->store());
     collect_members(*store, 1, 2, {.rank = 1, .backend = "nccl"}, seconds(10));
     host->all_gather_strings("a GPU", "which GPU each rank has");

@@ -24,14 +24,14 @@ using testing::NcclRanks;
 using testing::over_nccl;
 using testing::run_gpu_ranks;
 
-// Waits for another rank's action; the test fails instead of hanging.
+// Waits for an action of another rank. The test fails instead of hanging.
 void await(const std::atomic<bool>& flag) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
   while (!flag && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   ASSERT_TRUE(flag);
 }
 
-// Small numbers, so that every order of addition gives the same result; different on each rank.
+// Numbers that differ between ranks, and are so small that every order of addition gives the same result.
 Array numbers(DType dtype, Device device, bool dense, int rank, int salt) {
   std::vector<float> values;
   for (int i = 0; i < 12; ++i) values.push_back(static_cast<float>((i * 5 + rank * 3 + salt) % 4));
@@ -119,7 +119,7 @@ Results all_operations(const Group& group, Device device, DType dtype, bool dens
   const auto received = mine(15);
   auto message = mine(16);
   const auto sent = group->send(message, next);
-  message.fill(1);  // what was sent is sent
+  message.fill(1);  // changes nothing that is already sent
   group->receive(received, previous)->wait();
   sent->wait();
   keep("send and receive", received);
@@ -138,7 +138,7 @@ void expect_same_operations(const Group& host, const Group& group, Device device
           const std::string where = expected.names[i] + ", rank " + std::to_string(host->rank());
           ASSERT_EQ(std::isnan(expected.values[i][k]), std::isnan(found.values[i][k])) << where << " of " << dtype;
           if (std::isnan(expected.values[i][k])) continue;
-          // Only a mean is not a whole number.
+          // Only a mean may not be a whole number.
           const bool is_mean = expected.names[i].ends_with(std::to_string(static_cast<int>(ReduceOp::mean)));
           const double tolerance = is_mean && is_floating(dtype) ? 0.02 : 0;
           ASSERT_NEAR(expected.values[i][k], found.values[i][k], tolerance)
@@ -205,7 +205,7 @@ TEST(NcclGroup, waiting_is_the_gpus_matter_not_the_hosts) {
   run_gpu_ranks(2, [&](Group group) {
     const Device device = gpu_of_rank(group->rank());
     auto array = ops::ones({1000}, DType::f32, device);
-    group->all_reduce(array)->wait();  // connects
+    group->all_reduce(array)->wait();  // connects the GPUs
     synchronize(device);
     if (group->rank() == 1) await(waited);
     const auto work = group->all_reduce(array, ReduceOp::sum, "late");
@@ -288,7 +288,7 @@ TEST_P(NcclRanks, a_cuda_graph_holds_operations) {
     TANDEM_CUDA(cudaGraphInstantiate(&executable, graph, 0));
     for (int i = 0; i < 3; ++i) TANDEM_CUDA(cudaGraphLaunch(executable, stream));
     TANDEM_CUDA(cudaStreamSynchronize(stream));
-    const float times = 0.5f * size * 3;  // the factor of a replay
+    const float times = 0.5f * size * 3;  // a replay multiplies by this factor
     EXPECT_EQ(array.to_vector<float>(), std::vector<float>(8, size * times * times * times));
     cudaGraphExecDestroy(executable);
     cudaGraphDestroy(graph);

@@ -1,4 +1,4 @@
-// Training over NCCL: gradients and statistics equal those of the same training in host memory.
+// Training over NCCL. Gradients and statistics equal those of the same training in host memory.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
@@ -33,7 +33,7 @@ Array noise_array(const Shape& shape, int begin, Device device) {
   return testing::noise_array(shape, begin).to(device);
 }
 
-// Element-wise, because this tests the path of the gradients, not the layers.
+// All layers are element-wise, because this tests the path of the gradients, not the layers.
 class SmallNetwork : public nn::Module {
  public:
   explicit SmallNetwork(Device device, int salt) {
@@ -141,7 +141,7 @@ TEST(NcclGroup, sync_batch_norm_combines_statistics_on_the_gpu) {
   });
 }
 
-// With batch norm, which uses each GPU's images separately.
+// The model has batch norm, which uses each GPU's images separately.
 TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
   NEEDS_GPUS(2);
   constexpr std::int64_t steps = 3, pictures = 3, classes = 5;
@@ -155,7 +155,7 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
                           nn::ReLU(),
                           nn::Conv2d(6, classes, 1)};
   };
-  // The losses of training on `count` images of each step's, from `first` on.
+  // Returns the losses of training on `count` images of each step, starting at image `first`.
   const auto train = [](nn::Module& model, Device device, std::int64_t first, std::int64_t count, const auto& forward) {
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
     std::vector<double> losses;
@@ -195,8 +195,9 @@ TEST(NcclGroup, ddp_and_data_parallel_train_alike) {
 
 #ifdef TANDEM_EMULATED_CUDA
 
-// Forward: the statistics, the exchange, the normalised values. Backward: the sums, a copy of them that becomes the
-// sums over all ranks, the gradient, and a copy for a parameter's gradient, which is a row of the sums.
+// Forward has kernels for the statistics, the exchange and the normalised values. Backward has kernels for the sums,
+// the gradient and two copies of sums. One copy becomes the sums over all ranks. The other one is a parameter's
+// gradient, which is a row of the sums.
 TEST(NcclGroup, sync_batch_norm_takes_few_kernels_and_one_collective_each_way) {
   std::int64_t launches[2] = {}, collectives[2] = {};
   run_gpu_ranks(2, [&](Group group) {
@@ -205,8 +206,8 @@ TEST(NcclGroup, sync_batch_norm_takes_few_kernels_and_one_collective_each_way) {
     norm.to(device);
     const Tensor x(noise_array({4, 8, 5, 5}, 0, device).channels_last(), true);
     const Array gradient = noise_array({4, 8, 5, 5}, 1, device).channels_last();
-    norm(x).backward({.gradient = gradient});  // connects
-    // The calls of both ranks since the last call.
+    norm(x).backward({.gradient = gradient});  // connects the GPUs
+    // Counts the calls of both ranks since the last count.
     const auto counted = [&](std::int64_t& kernels, std::int64_t& calls) {
       synchronize(device);
       group->barrier()->wait();
@@ -249,11 +250,11 @@ TEST(NcclGroup, what_the_emulated_nccl_was_asked_for) {
   const auto count = [&](const std::string& call) { return std::count(log.begin(), log.end(), call); };
   EXPECT_GE(count("register"), 2);
   EXPECT_EQ(count("abort"), 0);
-  // Each rank connects without blocking, and continues with a communicator that was split from the first one and
-  // includes all ranks.
+  // Each rank has two communicators: it connects with the first without blocking, and continues with a second one,
+  // split from the first, that includes all ranks.
   EXPECT_EQ(count("destroy"), 4);
   EXPECT_EQ(emulation::nccl_state().threads_started, 0);
-  // One bucket with all parameters, each of them aligned.
+  // One bucket has all parameters, and each parameter is aligned.
   EXPECT_EQ(std::count_if(log.begin(), log.end(), [](const auto& call) { return call.starts_with("all_reduce"); }), 2);
 }
 

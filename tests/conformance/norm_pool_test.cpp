@@ -1,4 +1,4 @@
-// Batch normalisation and max pooling give the same on the GPU as on the CPU.
+// Batch normalisation and max pooling have the same results on the GPU as on the CPU.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ const Shape shapes[] = {
     {3, 33, 5, 7},   // no packs, several tiles, odd sizes
     {1, 1, 3, 2},    // one channel, one image
     {2, 3, 2, 5},    //
-    {1, 136, 3, 3},  // packs, several tiles, the last one not full
+    {1, 136, 3, 3},  // packs, several tiles, the last of them not full
     {4, 16, 1, 1},   // one pixel
     {2, 8, 21, 25},  // several blocks of rows
 };
@@ -34,7 +34,7 @@ Array numbers(const Shape& shape, DType dtype, unsigned seed = 1) {
   return Array::from(values, shape).to(dtype);
 }
 
-// The size of one rounding to dtype.
+// The relative size of one rounding to dtype.
 double epsilon(DType dtype) {
   switch (dtype) {
     case DType::f64: return 0x1p-52;
@@ -46,7 +46,7 @@ double epsilon(DType dtype) {
 
 DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-// `tolerance` is relative to the larger of 1 and the number.
+// `tolerance` is relative to the larger of 1 and the expected magnitude.
 void expect_near(const Array& expected, const Array& found, double tolerance) {
   ASSERT_EQ(expected.shape(), found.shape());
   ASSERT_EQ(expected.dtype(), found.dtype());
@@ -65,14 +65,14 @@ void expect_near(const Array& expected, const Array& found, double tolerance) {
   }
 }
 
-// Both devices compute in different orders, with numbers larger than their sum. Allows `roundings` in the computing
-// type, and one to the result's dtype. 0: the same bits.
+// The devices add in different orders, and summands may be larger than their sum. Allows `roundings` roundings in the
+// computing type, and one to the result's dtype. With 0, the bits must be the same.
 void expect_same(const Array& expected, const Array& found, double roundings) {
   const DType dtype = expected.dtype();
   expect_near(expected, found, roundings == 0 ? 0 : epsilon(dtype) + roundings * epsilon(statistics_dtype(dtype)));
 }
 
-// Near enough to 1 that no result is a small difference of large numbers.
+// The weights are so near to 1 that no result is a small difference of large numbers.
 BatchNormAffine affine_of(std::int64_t channels, DType dtype) {
   const DType d = statistics_dtype(dtype);
   return {numbers({channels}, d, 5), ops::map(functors::Affine{0.1, 1}, numbers({channels}, d, 6)),
@@ -102,7 +102,7 @@ TEST(CudaBatchNorm, Statistics) {
 }
 
 TEST(CudaBatchNorm, StatisticsAreStable) {
-  // Values near 10^4 that differ by little: the sum of squares would lose everything.
+  // Values near 10^4 with small differences: a variance computed from the sum of squares would lose all digits.
   const Shape shape{2, 3, 120, 120};
   std::vector<float> values(static_cast<std::size_t>(shape.product()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 10000.0f + static_cast<float>(i % 8) * 0.125f;
@@ -153,7 +153,7 @@ TEST(CudaBatchNorm, StatisticsMoveTheRunningOnes) {
     }
 }
 
-// Forward and both parts of backward; `roundings` for sums over many elements.
+// Compares forward and both parts of backward.
 void check(const Array& x, BatchNormFusion fusion) {
   const std::int64_t channels = x.dim(1);
   const BatchNormAffine affine = affine_of(channels, x.dtype()), there = to(affine, cuda);
@@ -207,7 +207,7 @@ TEST(CudaBatchNorm, ForwardAndBackward) {
       }
 }
 
-// More than one pass of all blocks.
+// The work takes more than one pass of all blocks.
 TEST(CudaBatchNorm, ManyChannelsLeaveFewBlocksForTheRows) {
   const Array x = numbers({1, 4241, 9, 9}, DType::f64);
   const auto expected = ops::batch_norm_stats(x), found = ops::batch_norm_stats(x.to(cuda));
@@ -246,7 +246,7 @@ TEST(CudaBatchNorm, TakesViewsThatAreNotAligned) {
   expect_same(ops::max_pool2d(x, Window{2, 2, 0, 1}).y, ops::max_pool2d(shifted, Window{2, 2, 0, 1}).y, 0);
 }
 
-// Windows full of equal numbers, of NaN, of numbers that ReLU stops, for each place of them.
+// Windows with equal numbers, NaN, and numbers that ReLU stops, in every position.
 Array awkward(const Shape& shape, DType dtype) {
   std::mt19937 random(3);
   const double choices[] = {0, 0, 1, 1, -1, 2, NAN, INFINITY, -INFINITY};

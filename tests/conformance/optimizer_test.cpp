@@ -1,4 +1,4 @@
-// Optimizer steps over many segments, and norms of them.
+// Optimizer steps over many segments, and norms of these segments.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/device/device.h>
@@ -84,7 +84,7 @@ TEST(CudaOptimizer, OptionsReachARecordedStep) {
   expect_options_reach_a_recorded_step<optim::Adagrad>(optim::AdagradOptions{}, {decay, {"lr_decay", 0.1}});
 }
 
-// own_rule_test.cu has rules that nvcc compiled.
+// own_rule_test.cu has rules that are compiled with nvcc.
 TEST(CudaOptimizer, AnOwnRuleNeedsNvcc) {
   Parameters there(sizes, gpu);
   const UpdateRule rule = optim::own_rule(rules::Sgd{0.1f, 0});
@@ -112,7 +112,8 @@ TEST(CudaOptimizer, UpdatesManySegments) {
   here.step(momentum);
   there.step(momentum);
 #ifdef TANDEM_EMULATED_CUDA
-  // No copies of addresses and sizes, which a graph could not repeat; a block for each segment.
+  // Each segment gets one block. Addresses and sizes are not copied, because a graph could not repeat the
+  // copies.
   EXPECT_EQ(emulation::driver().log,
             (std::vector<std::string>{"launch 84 x 256", "launch 84 x 256", "launch 32 x 256"}));
 #endif
@@ -151,7 +152,7 @@ TEST(CudaOptimizer, NormsAreTheCpus) {
   };
   const std::vector<std::int64_t> few = {1, 2049, 0, 31};
   for (const double order : {2.0, 3.0, infinity}) expect_equal(few, order);
-  expect_equal(std::vector<std::int64_t>(171, 3), 2);  // more than one launch has room for
+  expect_equal(std::vector<std::int64_t>(171, 3), 2);  // more segments than one launch has room for
   expect_equal({0}, 2);
   expect_equal({}, infinity);
   Parameters here(few, {}), there(few, gpu);
@@ -161,7 +162,7 @@ TEST(CudaOptimizer, NormsAreTheCpus) {
   }
 }
 
-// A step with all that may be between backward() and the next one.
+// A step with everything that a program may do between backward() and the next step.
 struct Training {
   Tensor a, b;
   optim::Adam adam;

@@ -1,4 +1,4 @@
-// A program's own rule on a GPU, in a file that nvcc compiles. The emulated GPU takes it from emulation/own_rule.cpp.
+// A program's own rule on a GPU, in a file that nvcc compiles. The emulated GPU uses emulation/own_rule.cpp instead.
 #include <tandem/optim/own_rule.cuh>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Outputs of batch norms that the graph does not hold between forward and backward.
+// Outputs of batch norms that the graph does not hold between forward and backward, but recomputes.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/device/memory_stats.h>
@@ -33,14 +33,14 @@ struct Layer {
   }
 };
 
-// Stands between two layers, and changes nothing.
+// A function between two layers, which changes no numbers.
 using Between = std::function<Tensor(const Tensor&)>;
 
 Tensor same(const Tensor& x) { return x; }
-// A view. What saves a view holds its memory, so that nothing is recomputed.
+// A view. An operation that saves a view holds its memory, so nothing is recomputed.
 Tensor held(const Tensor& x) { return reshape(x, x.shape()); }
 
-// A layer, and two residual blocks of two layers.
+// One layer, followed by two residual blocks of two layers each.
 class Network {
  public:
   Tensor forward(const Between& between) const {
@@ -64,7 +64,7 @@ class Network {
   const Tensor x_{numbers(image, 99).channels_last().to(gpu)};
 };
 
-// With algorithms whose results are the same each time.
+// Uses deterministic algorithms, whose results are the same each time.
 class CudaRecomputed : public ::testing::Test {
  protected:
   CudaRecomputed() { set_deterministic(true); }
@@ -79,7 +79,7 @@ TEST_F(CudaRecomputed, GradientsAreThoseOfAGraphThatHoldsTheOutputs) {
   const Tensor loss = mean(network.forward(same));
   const auto found = network.gradients(loss, true);
   EXPECT_EQ(network.gradients(loss), found);
-  // A view is an operation, so the two graphs add up the gradients of a shortcut in different places.
+  // A view is an operation, so the two graphs add the gradients of a shortcut in different orders.
   for (std::size_t i = 0; i < found.size(); ++i) {
     const float most = std::abs(*std::ranges::max_element(expected[i], {}, [](float g) { return std::abs(g); }));
     for (std::size_t j = 0; j < found[i].size(); ++j) ASSERT_NEAR(found[i][j], expected[i][j], 1e-4 * most) << i;
@@ -91,9 +91,10 @@ TEST_F(CudaRecomputed, TheGraphHoldsHalfOfTheOutputs) {
   const std::uint64_t one = numbers(image).bytes(), before = bytes_in_use();
   Tensor loss = mean(network.forward(held));
   const std::uint64_t all = bytes_in_use() - before;
-  EXPECT_GE(all, 9 * one);  // five of convolutions, four of batch norms, of which each has a convolution behind it
+  EXPECT_GE(all, 9 * one);  // five of convolutions, and four of batch norms that are followed by a convolution
   loss = mean(network.forward(same));
-  // The outputs of the convolutions, and of the first block: the second block's shortcut.
+  // The graph holds the outputs of the convolutions, and the output of the first block, which is the second block's
+  // shortcut.
   EXPECT_LT(bytes_in_use() - before, 6.5 * one);
 }
 

@@ -23,8 +23,9 @@ namespace {
 
 using testing::gpu;
 
-// Runs the model once, because the libraries' handles are not to be made while a step is recorded. Plans for pictures
-// of another size are made then, after all: to run those here takes the emulated GPU too long.
+// Runs the model once, because the libraries' handles must be made before a step is recorded. The images are small,
+// because the emulated GPU would take too long for full-sized ones. The plans for full-sized images are therefore made
+// during the recording.
 void warm_up(nn::models::SegmentationModel& model) {
   constexpr std::int64_t side = 33;
   const auto found = model.segment(Tensor(ops::zeros({2, 3, side, side}, DType::f32, gpu)));
@@ -32,7 +33,7 @@ void warm_up(nn::models::SegmentationModel& model) {
   model.zero_grad();
 }
 
-// What a recorded step takes from the driver, next to the most that it uses at one time.
+// Compares the memory that a recorded step takes from the driver with the most that the step uses at one time.
 TEST(CudaSegmentation, AStepTakesLittleMoreMemoryThanItUses) {
   constexpr std::int64_t side = 129, images = 4;
   auto model = nn::models::make_segmentation_model("deeplabv3_resnet18");
@@ -71,7 +72,7 @@ TEST(CudaSegmentation, TheWholeStepOfDeepLabIsRecorded) {
 #ifdef TANDEM_EMULATED_CUDA
   emulation::driver().log.clear();
 #endif
-  // It is not replayed: that takes the emulated GPU half a minute.
+  // The graph is not replayed, which would take the emulated GPU half a minute.
   const auto graph = record_graph(gpu, [&] {
     optimizer.zero_grad();
     const auto found = model.segment(Tensor(images));

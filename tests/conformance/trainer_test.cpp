@@ -1,4 +1,4 @@
-// Trainer on the GPU: it records the step, trains as on the CPU, and finds out what is not finite.
+// Trainer on the GPU. It records the step, trains as on the CPU, and detects numbers that are not finite.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
@@ -42,7 +42,7 @@ nn::Sequential perceptron() {
 
 using Change = std::function<Tensor(const Tensor& loss)>;
 
-// The final weights of a training with these arguments, as numbers one after the other.
+// Returns the final weights of a training run with these arguments, concatenated.
 std::vector<float> train(Words arguments, const data::Dataset& samples, int expected_code = 0,
                          const Change& change = {}, bool writes_loop = false, bool shuffles = true) {
   TrainingOptions options("trainer_test", "");
@@ -79,7 +79,7 @@ void expect_near(const std::vector<float>& expected, const std::vector<float>& f
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(expected[i], found[i], 1e-4) << "at " << i;
 }
 
-// 60 samples: seven batches of 8 and one of 4, which is not recorded.
+// 60 samples are seven batches of 8 and one of 4, which is not recorded.
 TEST(CudaTrainer, TrainsAsOnTheCpu) {
   const Samples some(0, 60);
   const data::ArrayDataset samples(some.images, some.labels);
@@ -103,7 +103,7 @@ TEST(CudaTrainer, TrainsAsOnTheCpu) {
               train({"--device", "cuda", "--accumulate", "3"}, samples));
 }
 
-// Six batches with targets, then six that have an equal array in `more`.
+// Six batches with targets, then six batches with equal arrays in `more` instead.
 struct OftenWithoutTargets : data::SampleDataset {
   std::int64_t size() const override { return 96; }
   data::Sample sample(std::int64_t index) const override {
@@ -129,7 +129,8 @@ TEST(CudaTrainer, GoesOnFromACheckpoint) {
   expect_near(undisturbed, train({"--device", "cuda", "--checkpoint", checkpoint.c_str(), "--resume"}, samples));
 }
 
-// The host looks when a checkpoint is due, and writes none. Until then the GPU leaves out what would spoil the weights.
+// The host checks for failures when a checkpoint is due, and then writes none. Until then, the GPU skips updates that
+// would make the weights infinite or NaN.
 TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
   const testing::TemporaryFolder folder;
   Samples some(0, 60);
@@ -146,7 +147,7 @@ TEST(CudaTrainer, FindsWhatIsNotFiniteBeforeItSaves) {
   EXPECT_FALSE(std::filesystem::exists(model));
 }
 
-// The number of the step that failed, and what the Error says of the operation.
+// Returns the number of the step that failed, and what the Error says about the operation.
 std::pair<int, std::string> failure_of(Words arguments, const data::ArrayDataset& samples, const Change& change = {},
                                        bool writes_loop = false) {
   ::testing::internal::CaptureStderr();
@@ -154,17 +155,17 @@ std::pair<int, std::string> failure_of(Words arguments, const data::ArrayDataset
   const auto err = ::testing::internal::GetCapturedStderr();
   const auto step = err.find("step "), words = err.find("weights. ");
   if (step == std::string::npos || words == std::string::npos) return {0, err};
-  // Which numbers overflow together with the first one depends on the order of sums.
+  // The order of sums decides how many other numbers overflow together with the first one.
   return {std::stoi(err.substr(step + 5)), std::regex_replace(err.substr(words), std::regex("[0-9]+ of"), "some of")};
 }
 
-// The GPU has gone on when the host looks. The step is the one that failed all the same.
+// When the host checks, the GPU has already run later steps. The error still names the step that failed.
 TEST(CudaTrainer, NamesTheOperationOfTheStepThatFailed) {
   Samples some(0, 60);
   some.images.select(0, 7).fill(std::numeric_limits<float>::max());
   const data::ArrayDataset samples(some.images, some.labels);
   const auto expected = failure_of({"--device", "cpu"}, samples);
-  EXPECT_GT(expected.first, 4);  // after the recording
+  EXPECT_GT(expected.first, 4);  // the failing step is a recorded one
   EXPECT_LT(expected.first, 8);
   testing::expect_parts(expected.second, {"in 1 (Linear)", "in the result of linear"});
   EXPECT_EQ(failure_of({"--device", "cuda"}, samples), expected);
@@ -172,13 +173,13 @@ TEST(CudaTrainer, NamesTheOperationOfTheStepThatFailed) {
   EXPECT_EQ(failure_of({"--device", "cuda", "--log-every", "4"}, samples), expected);
   EXPECT_EQ(failure_of({"--device", "cuda", "--accumulate", "3"}, samples),
             failure_of({"--device", "cpu", "--accumulate", "3"}, samples));
-  // A loop that the program writes has a loss that only the program can compute again.
+  // If the program writes the loop, only the program can compute the loss again.
   const auto written = failure_of({"--device", "cuda"}, samples, {}, true);
   EXPECT_EQ(written.first, expected.first);
   testing::expect_parts(written.second, {"DetectAnomaly (autograd/anomaly.h) around the forward and backward pass"});
 }
 
-// The loss is infinite where a drawn mask says so, in one step of ten.
+// In one step of ten, the random mask of dropout makes the loss infinite.
 TEST(CudaTrainer, NamesTheOperationWithTheRandomNumbersOfTheStep) {
   const Samples some(0, 60);
   const data::ArrayDataset samples(some.images, some.labels);
@@ -191,7 +192,7 @@ TEST(CudaTrainer, NamesTheOperationWithTheRandomNumbersOfTheStep) {
   EXPECT_EQ(failure_of({"--device", "cuda"}, samples, change), expected);
 }
 
-// In a long epoch, too, without figures or checkpoints, the host looks from time to time.
+// Even in a long epoch without figures or checkpoints, the host checks from time to time.
 TEST(CudaTrainer, LooksFromTimeToTime) {
   TrainingOptions options("trainer_test", "");
   std::int64_t steps = 0;

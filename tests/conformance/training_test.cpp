@@ -1,5 +1,5 @@
-// What lies above the raw operations, on the GPU: moving modules, optimizers, data sets and checkpoints; a whole
-// training, which must go as it does on the CPU.
+// Everything above the raw operations, on the GPU: moving modules, optimizers, data sets, checkpoints, and a whole
+// training run that must have the same results as on the CPU.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/core/device/memory_stats.h>
@@ -38,7 +38,7 @@ using testing::Samples;
 
 const Device cuda = Device::cuda(0);
 
-// Of 8 x 8 images, without convolution, normalisation or pooling.
+// A network for 8 x 8 images, without convolution, normalisation or pooling.
 nn::Sequential perceptron() {
   return nn::Sequential{nn::Flatten(), nn::Linear(64, 16), nn::ReLU(), nn::Linear(16, 10)};
 }
@@ -73,7 +73,7 @@ TEST(CudaModule, MovesEverythingAndKeepsEveryHandle) {
   EXPECT_TRUE(weight.requires_grad());
 }
 
-// On a GPU the weights of convolutions are channels last, from the move on: no step changes their order.
+// The weights of convolutions become channels last when the module moves to a GPU. No later step changes their order.
 TEST(CudaModule, WeightsOfConvolutionsLieAsTheirKernelsWantThem) {
   manual_seed(1);
   nn::models::MnistNet net;
@@ -89,7 +89,7 @@ TEST(CudaModule, WeightsOfConvolutionsLieAsTheirKernelsWantThem) {
   const distributed::DistributedDataParallel ddp(net, group);
   sum(net(Tensor(ops::ones({2, 1, 28, 28}, DType::f32, cuda)))).backward();
   EXPECT_TRUE(weight.grad().is_channels_last());
-  // Files and the CPU have them row-major.
+  // Files and the CPU store the weights row-major.
   const testing::TemporaryFolder folder;
   write_safetensors(folder.path() / "model.safetensors", net.state_dict());
   for (const auto& [name, array] : read_safetensors(folder.path() / "model.safetensors").arrays) {
@@ -151,7 +151,7 @@ TEST(CudaTensor, Gradcheck) {
   const Tensor a(Array::from(numbers, {2, 3}).to(cuda), true);
   const Tensor b(Array::from(std::vector<double>{0.5, 1.5, 2.5}, {3}).to(cuda), true);
   gradcheck([](const std::vector<Tensor>& in) { return log(in[0] * in[1]) + tanh(in[0]) / in[1]; }, {a, b});
-  EXPECT_EQ(a.value().to_vector<double>(), numbers);  // as they were
+  EXPECT_EQ(a.value().to_vector<double>(), numbers);  // unchanged
 }
 
 TEST(CudaOptimizer, RefusesAModelThatMovedAfterwards) {
@@ -184,7 +184,7 @@ struct Training {
             },
             [this](const std::string& why) { reports.push_back(why); }) {}
 
-  // The losses, added up and kept on the device.
+  // Returns the losses of all batches. They stay on the device until the end.
   std::vector<float> run(const std::vector<std::pair<Array, Array>>& batches) {
     std::vector<Array> losses;
     for (const auto& [images, labels] : batches) losses.push_back(step({images, labels}).clone());
@@ -235,7 +235,7 @@ TEST(CudaTraining, ARecordedStepFollowsASchedule) {
   manual_seed(0);
   auto graphed = perceptron();
   Training step_by_step(plain, cuda), recorded(graphed, cuda, true);
-  const optim::OneCycleLR cycle{.max_lr = 0.1, .total_steps = 20};  // of the learning rate and of the momentum
+  const optim::OneCycleLR cycle{.max_lr = 0.1, .total_steps = 20};  // cycles the learning rate and the momentum
   optim::LrScheduler plain_schedule(step_by_step.optimizer, cycle), schedule(recorded.optimizer, cycle);
   for (const auto& batch : batches_on(cuda, 20, 8)) {
     EXPECT_EQ(recorded.run({batch}), step_by_step.run({batch}));
@@ -260,7 +260,7 @@ TEST(CudaTraining, ASteadyStepAsksForNoMemory) {
 }
 
 #ifdef TANDEM_EMULATED_CUDA
-// What one call of `training` asks of the driver.
+// Returns the driver calls of one step of `training`.
 std::vector<std::string> calls_of_a_step(Training& training, const std::pair<Array, Array>& batch) {
   emulation::driver().log.clear();
   training.step({batch.first, batch.second});
@@ -296,8 +296,8 @@ TEST(CudaTraining, MnistNetGoesAsOnTheCpu) {
   nn::models::MnistNet there;
   Training on_cpu(here, {}), on_gpu(there, cuda, true);
   std::vector<std::pair<Array, Array>> batches, batches_there;
-  // Differences of rounding grow from step to step, and the faster the fewer images a batch norm sees: after 20 steps
-  // of two images they are 1.4e-3 between two CPUs.
+  // Rounding differences grow from step to step. They grow faster if a batch norm sees fewer images: after 20 steps of
+  // two images, two CPUs differ by 1.4e-3.
   for (int i = 0; i < 4; ++i) {
     const std::int64_t size = 16, pixels = size * 28 * 28;
     std::vector<float> images;
@@ -331,7 +331,7 @@ TEST(CudaTraining, GoesOnElsewhereFromItsCheckpoint) {
   }
 }
 
-// 40 images of one value each, in a GPU's memory.
+// A data set of 40 images in a GPU's memory. All pixels of an image have the same value.
 class Shades : public data::Dataset {
  public:
   explicit Shades(Device device) {
@@ -391,7 +391,7 @@ TEST(CudaLoader, SendsTheOrderOnceAnEpoch) {
 }
 #endif
 
-// Ranks with a part of each batch, on a GPU each, and one with all of it.
+// Several ranks, each with a GPU and a part of each batch, train like one rank with whole batches.
 TEST_P(NcclRanks, RecordTheirStepsWithTheReductionsInThem) {
   const int size = GetParam();
   constexpr std::int64_t part = 4;
@@ -406,7 +406,7 @@ TEST_P(NcclRanks, RecordTheirStepsWithTheReductionsInThem) {
     const int rank = host->rank();
     const Device device = Device::cuda(rank);
     const auto group = distributed::nccl_group(host, device, rank, distributed::usual_observers());
-    manual_seed(static_cast<std::uint64_t>(rank));  // rank 0's weights are those of all
+    manual_seed(static_cast<std::uint64_t>(rank));  // all ranks start with rank 0's weights
     auto net = perceptron();
     net.to(device);
     distributed::DistributedDataParallel ddp(net, group);
@@ -446,7 +446,7 @@ TEST(CudaDataParallel, TwoGpusGiveTheGradientsOfOne) {
                                      {cuda, Device::cuda(1)});
   const Samples samples(0, 7);
   const nn::CrossEntropyLoss criterion;
-  const Tensor images(samples.images, true);  // on the host: pieces go to the GPUs, the gradient comes back
+  const Tensor images(samples.images, true);  // on the host: pieces go to the GPUs, and the gradient comes back
   const Tensor output = parallel(images);
   EXPECT_EQ(output.device(), cuda);
   const Tensor loss = criterion(output, samples.labels.to(cuda));

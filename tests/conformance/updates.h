@@ -15,7 +15,7 @@
 
 namespace tandem::testing {
 
-// Parameters with gradients and three kinds of state, lying one behind the other, on one device.
+// Parameters on one device, with gradients and three kinds of state. The segments are adjacent in memory.
 struct Parameters {
   Array values, gradients, states[3], counts;
   std::vector<UpdateSegment> segments;
@@ -27,7 +27,7 @@ struct Parameters {
     gradients = numbers({total}, 2).to(device);
     for (int i = 0; i < 3; ++i) {
       const Array random = numbers({total}, 3 + i);
-      states[i] = ops::zip(functors::Mul{}, random, random).to(device);  // roots are taken of most
+      states[i] = ops::zip(functors::Mul{}, random, random).to(device);  // squares, because rules take roots
     }
     counts = ops::full({static_cast<std::int64_t>(sizes.size())}, 3).to(device);
     const auto at = [](const Array& a, std::int64_t offset) { return static_cast<float*>(a.raw()) + offset; };
@@ -45,7 +45,7 @@ struct Parameters {
   void step(const UpdateRule& rule) { backend(values.device()).update(segments, rule); }
 };
 
-// Around the size of what a block updates, and odd ones, so that most begin at an odd address.
+// Sizes near the number of elements that a block updates. Some are odd, so that most segments are not aligned.
 inline const std::vector<std::int64_t> sizes = {1, 5, 2047, 2048, 2049, 0, 6000, 31};
 
 inline Tensor weight_with_gradient() {
@@ -54,7 +54,8 @@ inline Tensor weight_with_gradient() {
   return weight;
 }
 
-// Of a recorded step, all options may change, and no step is run by itself or recorded again.
+// Expects that changed options of any kind reach a recorded step, and that no step runs unrecorded or is recorded
+// again.
 template <class Optimizer, class Options>
 void expect_options_reach_a_recorded_step(Options options, const std::vector<optim::NamedOption>& changes) {
   const Tensor plain = weight_with_gradient(), graphed = weight_with_gradient();

@@ -16,7 +16,7 @@ namespace {
 using testing::counting;
 using Indices = std::vector<std::int64_t>;
 
-// Sample i is an image (1, 2, 3) of i with the mask (2, 3) of i.
+// Sample i is an image (1, 2, 3) and a mask (2, 3), both computed from i.
 class Images : public SampleDataset {
  public:
   std::int64_t size() const override { return 10; }
@@ -49,7 +49,7 @@ TEST(SampleDataset, SaysWhichSamplesDiffer) {
 }
 
 TEST(SampleDataset, TakesACollateFunctionOfOnesOwn) {
-  // Sentences of unequal length, padded with zeros.
+  // Sentences of different lengths, padded with zeros.
   struct Sentences : SampleDataset {
     std::int64_t size() const override { return 4; }
     Sample sample(std::int64_t index) const override { return {counting({index + 1}, DType::i64), {}}; }
@@ -86,7 +86,7 @@ TEST(ArrayDataset, GivesAnyNumberOfArrays) {
   ASSERT_EQ(batch.more.size(), 2u);
   EXPECT_EQ(batch.more[0].to_vector<float>(), (std::vector<float>{6, 7, 8, 0, 1, 2}));
   EXPECT_EQ(batch.more[1].to_vector<double>(), (std::vector<double>{2, 0}));
-  // One sample after the other gives the same batch.
+  // Collating single samples gives the same batch.
   const Batch stacked = rows.collate(std::vector{rows.sample(2), rows.sample(0)});
   ASSERT_EQ(stacked.more.size(), 2u);
   EXPECT_EQ(stacked.more[0].to_vector<float>(), batch.more[0].to_vector<float>());
@@ -96,7 +96,7 @@ TEST(ArrayDataset, GivesAnyNumberOfArrays) {
   EXPECT_EQ(inputs.raw(), batch.inputs.raw());
   EXPECT_EQ(targets.raw(), batch.targets.raw());
 
-  // Without targets, and of several data sets one after the other.
+  // Data sets may have no targets, and several data sets may be concatenated.
   const ArrayDataset masked(counting({3}), {}, {counting({3, 1})}), plain(counting({2}));
   EXPECT_FALSE(masked.get(Indices{1}).targets.defined());
   EXPECT_EQ(masked.get(Indices{1}).more[0].to_vector<float>(), (std::vector<float>{1}));
@@ -208,7 +208,7 @@ TEST(Transforms, DependOnSeedEpochAndSampleAlone) {
     const EpochScope scope({.number = 1});
     EXPECT_NE(inputs_of(a, all), first);
   }
-  // One by one, and by workers.
+  // Single samples and worker threads give the same numbers.
   for (const auto i : all) EXPECT_EQ(b.sample(i).input.item(), first[static_cast<std::size_t>(i)]);
   SequentialSampler sampler(10);
   Loader loader(b, sampler, {.batch_size = 3, .workers = 3});

@@ -64,7 +64,7 @@ TEST(Download, MakesFolderAndFileAndReports) {
   download({server.url() + "x"}, folder.path() / "deep" / "er" / "file", md5, options);
   EXPECT_EQ(read_bytes(folder.path() / "deep" / "er" / "file"), content);
   EXPECT_EQ(lines, std::vector<std::string>{"file: 300 kB of 300 kB"});
-  // It is there: the server is not asked again.
+  // The file exists, so the server gets no second request.
   download({server.url() + "x"}, folder.path() / "deep" / "er" / "file", md5, options);
   EXPECT_EQ(server.requests().size(), 1u);
 }
@@ -134,7 +134,7 @@ TEST(Download, ResumesWhatAnEarlierCallLeft) {
   });
   EXPECT_THROW(download({severed.url()}, folder / "file", md5, quick), DownloadError);
   EXPECT_EQ(folder.names(), Names{"file.part"});
-  // Mirrors that have nothing must not cost what is there.
+  // Mirrors that have no file must not cost the bytes that have arrived.
   const ClosedPort refused;
   HttpServer absent([](auto&) { return HttpServer::answer("404 Not Found", ""); });
   HttpServer whole([](const std::string& request) { return HttpServer::serve_ranges(request, content); });
@@ -190,7 +190,7 @@ TEST(Download, ASlowMirrorLeavesTimeToTheNext) {
   DownloadOptions options = quick;
   options.stall_timeout = 30s;
   options.total_timeout = 2s;
-  HttpServer slow(ranges, 50ms);  // 15 s for all of it, and never a stall
+  HttpServer slow(ranges, 50ms);  // 15 s for the whole file, without a stall
   HttpServer right(ranges);
   const auto begin = std::chrono::steady_clock::now();
   download({slow.url(), right.url()}, folder / "file", md5, options);
@@ -208,7 +208,7 @@ TEST(Download, EndsWhenItsTimeIsUp) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_ERROR(download({slow.url()}, folder / "file", md5, options), slow.url(), "timed out");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
-  EXPECT_EQ(folder.names(), Names{"file.part"});  // what has come is not lost
+  EXPECT_EQ(folder.names(), Names{"file.part"});  // the bytes that have arrived are kept
 }
 
 TEST(Download, TooLargeAFileIsGivenUp) {
@@ -226,7 +226,7 @@ TEST(Download, TooLargeAFileIsGivenUp) {
     download({large.url(), right.url()}, folder / "file", md5, options);
     EXPECT_EQ(read_bytes(folder / "file"), content);
   }
-  // Bytes of an earlier download, which are too many.
+  // An earlier download has left too many bytes.
   TemporaryFolder folder;
   write_bytes(folder / "file.part", content + "xx");
   HttpServer right([](auto&) { return HttpServer::answer("200 OK", content); });
@@ -234,7 +234,7 @@ TEST(Download, TooLargeAFileIsGivenUp) {
   EXPECT_EQ(read_bytes(folder / "file"), content);
 }
 
-// A server with TLS, which sends the files of a folder as they are: each holds a whole answer, with its head.
+// A TLS server that sends the files of a folder unchanged. Each file holds a complete response, including its headers.
 class HttpsServer {
  public:
   HttpsServer() {
@@ -334,7 +334,7 @@ TEST(Download, GivesUpWaitingForAnotherProcess) {
   ::close(other);
 }
 
-// Who may read a file can lock it forever.
+// A user who may read a file can lock it forever.
 TEST(Download, OthersCanOpenOnlyTheWholeFile) {
   TemporaryFolder folder;
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
@@ -355,7 +355,7 @@ TEST(Download, OthersCanOpenOnlyTheWholeFile) {
   EXPECT_EQ(folder.names(), Names{"file"});
 }
 
-// Calls `action` as if no file system had locks.
+// Calls `action` as if no file system supported locks.
 void run_without_locks(const std::function<void()>& action) {
   std::async(std::launch::async, [&] {
     testing::refuse_call(SYS_flock, ENOLCK);

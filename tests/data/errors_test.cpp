@@ -1,4 +1,4 @@
-// What data sets, samplers, loaders and transforms refuse.
+// Arguments that data sets, samplers, loaders and transforms refuse.
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/data/combine.h>

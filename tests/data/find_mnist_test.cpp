@@ -21,7 +21,7 @@ using testing::TemporaryFolder;
 using testing::write_bytes;
 namespace fs = std::filesystem;
 
-// Sets (or, without a value, unsets) an environment variable for one test.
+// Sets an environment variable for one test, or unsets it if there is no value.
 class Variable {
  public:
   Variable(const char* name, const std::optional<std::string>& value) : name_(name) {
@@ -42,7 +42,7 @@ class Variable {
   }
 };
 
-// An empty cache folder and nothing else that says where MNIST is.
+// An empty cache folder, and no other hint where MNIST is.
 class FindMnist : public ::testing::Test {
  protected:
   TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// A web server on loopback for one test: each request gets the next of the prepared answers.
+// A web server on loopback for one test. A handler writes the response to each request.
 #pragma once
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@
 
 namespace tandem::testing {
 
-// A TCP port of 127.0.0.1 on which no program listens, as long as this object lives.
+// A TCP port of 127.0.0.1 on which no program listens while this object exists.
 class ClosedPort {
  public:
   ClosedPort() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -45,13 +45,13 @@ class ClosedPort {
 
 class HttpServer : public ClosedPort {
  public:
-  // Gets the text of a request's head; returns all bytes to send, after which the connection is closed.
+  // Gets a request's headers as text, and returns all bytes to send. The connection is then closed.
   using Handler = std::function<std::string(const std::string& request)>;
 
-  // Where a pause is given, it follows each 1,000 bytes.
+  // The server pauses for `pause` after every 1,000 bytes.
   explicit HttpServer(Handler handler, std::chrono::milliseconds pause = {})
       : handler_(std::move(handler)), pause_(pause) {
-    // The tests are about this server, not about the proxy of the machine they run on.
+    // Requests to this server must not go through the machine's proxy.
     ::setenv("no_proxy", "127.0.0.1", 1);
     if (::listen(socket_, 16) != 0) throw std::runtime_error("cannot listen on 127.0.0.1");
     thread_ = std::thread([this] { serve(); });
@@ -70,12 +70,12 @@ class HttpServer : public ClosedPort {
     return "HTTP/1.1 " + status + "\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
            headers + "\r\n" + body;
   }
-  // The byte that a request asks to begin from; 0 where it asks for all.
+  // The first byte that a request asks for, or 0 if it asks for the whole content.
   static std::size_t range_begin(const std::string& request) {
     const auto at = request.find("Range: bytes=");
     return at == std::string::npos ? 0 : std::stoul(request.substr(at + 13));
   }
-  // A server that knows ranges.
+  // The response of a server that supports range requests.
   static std::string serve_ranges(const std::string& request, const std::string& content) {
     const auto begin = range_begin(request);
     if (begin == 0) return answer("200 OK", content);

@@ -108,7 +108,7 @@ TEST(Idx, DamagedGzip) {
   expect_bad("\x1f\x8b and then something else", {"gzip data is corrupt"});
 }
 
-// A gzip file may have several members, as `cat a.gz b.gz`, pigz -i and bgzip make them, and zeros at its end.
+// A gzip file may have several members, as from `cat a.gz b.gz`, pigz -i and bgzip, and zeros at its end.
 TEST(Idx, MembersOfAGzipFileFollowEachOther) {
   TemporaryFolder folder;
   std::string data;
@@ -126,7 +126,7 @@ TEST(Idx, MembersOfAGzipFileFollowEachOther) {
   }
 }
 
-// Whatever happens to a file: an Error, or an array no larger than deflate can make it.
+// A damaged file gives an Error, or an array that is no larger than deflate can make it.
 TEST(Idx, DamagedAtEveryByte) {
   TemporaryFolder folder;
   const auto path = folder / "file";

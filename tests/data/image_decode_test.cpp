@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 const fs::path files = fs::path(TANDEM_SOURCE_DIR) / "tests/data/image_files";
 const fs::path scenes = fs::path(TANDEM_SOURCE_DIR) / "tests/data/voc_sample/VOCdevkit/VOC2012/JPEGImages";
 
-// The tests' own JPEGs, and those of a data set where there is one.
+// The tests' own JPEGs, and those of PASCAL VOC if TANDEM_VOC names it.
 std::vector<fs::path> jpegs() {
   std::vector<fs::path> found{files / "grey.jpg", files / "cmyk.jpg"};
   for (const auto& entry : fs::directory_iterator(scenes)) found.push_back(entry.path());
@@ -51,7 +51,7 @@ TEST(ImageFile, DecodesGreyAndCmykAsPillowDoes) {
     const ImageFile file(files / name);
     EXPECT_EQ(file.height(), 41);
     EXPECT_EQ(file.width(), 53);
-    // Other libraries round their transforms otherwise.
+    // Other libraries round differently in their transforms.
     EXPECT_LE(largest_difference(file.read(), golden["decoded/" + std::string(name)]), file.can_scale() ? 1 : 4)
         << name;
   }
@@ -107,7 +107,7 @@ TEST(ImageFile, ScaledPicturesAreThePictureMadeSmaller) {
 TEST(ImageFile, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   const std::string jpeg = read_bytes(scenes / "scene_a.jpg");
-  // Cut anywhere, it is damaged; also where only the end marker is missing.
+  // A JPEG that is cut off anywhere is damaged, even if only the end marker is missing.
   for (std::size_t size = 3; size < jpeg.size(); size += 97) {
     write_bytes(folder / "short.jpg", jpeg.substr(0, size));
     EXPECT_ERROR(read_image(folder / "short.jpg"), "short.jpg cannot be decoded: ");
@@ -165,7 +165,7 @@ TEST(Png, WritesWhatItReads) {
   write_png(folder / "b.png", mask, voc_colours());
   testing::expect_same(mask, MaskFile(folder / "b.png").read(), "mask");
   write_png(folder / "b.png", mask.to(DType::i64), voc_colours());
-  // A viewer sees the colours.
+  // A viewer that ignores the indices sees the colours.
   testing::expect_same(coloured(mask).contiguous(), read_image(folder / "b.png").contiguous(), "colours");
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"a.png", "b.png"}));
 
@@ -229,7 +229,7 @@ TEST(Legend, NamesWhatThePictureShows) {
   mask.narrow(1, 100, 60).fill(1);
   const Array drawn = with_legend(picture, mask, {"background", "dog", "cat"});
   testing::expect_same(picture, drawn.narrow(1, 0, 40).contiguous(), "the picture");
-  // The larger share first, each with its colour.
+  // The larger region comes first, and each has its colour.
   const std::int64_t line = (drawn.dim(1) - 40) / 2;
   EXPECT_EQ(drawn.dim(2), 300);
   for (const std::size_t label : {std::size_t{1}, std::size_t{2}})
@@ -237,14 +237,14 @@ TEST(Legend, NamesWhatThePictureShows) {
       EXPECT_EQ(
           drawn.select(0, c).select(0, 40 + line * static_cast<std::int64_t>(label) - line / 2).select(0, 10).item(),
           voc_colours()[label][static_cast<std::size_t>(c)]);
-  // Letters are black on white, and other names have other letters.
+  // Letters are black on white, and different names have different letters.
   const Array text = drawn.narrow(1, 40, line).narrow(2, 40, 200).contiguous();
   const auto values = text.to_vector<std::int64_t>();
   EXPECT_GT(std::ranges::count(values, 0), 300);
   EXPECT_EQ(std::ranges::count(values, 0) + std::ranges::count(values, 255), std::ssize(values));
   EXPECT_NE(with_legend(picture, mask, {"background", "cow", "cat"}).to_vector<std::int64_t>(),
             drawn.to_vector<std::int64_t>());
-  // Nothing but background: no line. A narrow picture grows.
+  // A mask with only background has no legend. A narrow picture becomes wider.
   mask.fill(0);
   EXPECT_EQ(with_legend(picture, mask, {}).shape(), picture.shape());
   mask.fill(200);

@@ -49,11 +49,11 @@ TEST(ReadImage, DecodesPngAndJpeg) {
               for (int i = 0; i < 60; ++i) values[i] = static_cast<float>(4 * i);
               return values;
             }()));
-  // Grey becomes three equal channels.
+  // A grey image has three equal channels.
   EXPECT_EQ(read_image(images / "dogs/old/grey.png").to_vector<float>(), std::vector<float>(18, 77));
   const Array jpeg = read_image(images / "cats/a.JPG");
   ASSERT_EQ(jpeg.shape(), (Shape{3, 16, 24}));
-  const double expected[3][3] = {{196, 3, 0}, {200, 134, 0}, {205, 251, 3}};  // libjpeg's, at columns 0, 12 and 23
+  const double expected[3][3] = {{196, 3, 0}, {200, 134, 0}, {205, 251, 3}};  // by libjpeg, at columns 0, 12 and 23
   const std::int64_t columns[] = {0, 12, 23};
   for (int k = 0; k < 3; ++k)
     for (int c = 0; c < 3; ++c)
@@ -71,7 +71,7 @@ TEST(ReadImage, NamesTheFileThatIsDamaged) {
   EXPECT_ERROR(read_image(folder / "none.png"), "cannot be opened");
 }
 
-// All of these took stb_image further than it can go.
+// stb_image alone does not handle these files safely.
 TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   const TemporaryFolder folder;
   std::string jpeg = read_bytes(images / "cats/a.JPG");
@@ -81,7 +81,7 @@ TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   EXPECT_EQ(read_image(folder / "more_fill.jpg").shape(), read_image(images / "cats/a.JPG").shape());
   std::string without_tables = "\xff" + jpeg;
   for (auto at = without_tables.find("\xff\xc4"); at != std::string::npos; at = without_tables.find("\xff\xc4", at))
-    without_tables[at + 1] = '\xe4';  // a segment that is passed over
+    without_tables[at + 1] = '\xe4';  // a segment that decoders skip
   write_bytes(folder / "no_tables.jpg", without_tables);
   EXPECT_ERROR(read_image(folder / "no_tables.jpg"), "no_tables.jpg cannot be decoded");
   jpeg.replace(table + 5, 16, 16, '\xff');
@@ -93,7 +93,7 @@ TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   EXPECT_ERROR(read_image(folder / "bomb.pgm"), "announces 32767 x 32767 pixels");
 }
 
-// The decoders that nothing needs are not there: a hostile file could reach them under any name.
+// Decoders that are not needed are not compiled in. A malicious file with any name could reach them.
 TEST(ReadImage, KnowsNoOtherFormats) {
   const TemporaryFolder folder;
   const std::string psd("8BPS\0\1\0\0\0\0\0\0\0\3\0\0\0\4\0\0\0\4\0\x8\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40);
@@ -117,13 +117,13 @@ TEST(ReadImage, KnowsNoOtherFormats) {
   }
 }
 
-// A grey progressive JPEG: `scans` scans of all coefficients, each of a few bytes.
+// Returns a grey progressive JPEG with `scans` scans of all coefficients. Each scan has only a few bytes.
 std::string progressive(int width, int height, int scans) {
   const auto number = [](int value) { return std::string{static_cast<char>(value >> 8), static_cast<char>(value)}; };
   const auto segment = [&](char marker, const std::string& contents) {
     return std::string{'\xff', marker} + number(static_cast<int>(contents.size()) + 2) + contents;
   };
-  // A Huffman table with one code, a single 0.
+  // A Huffman table with one code, which is a single 0.
   const auto table = [&](char kind, char symbol) {
     return segment('\xc4', std::string{kind, 1} + std::string(15, '\0') + symbol);
   };
@@ -131,7 +131,8 @@ std::string progressive(int width, int height, int scans) {
   std::string jpeg =
       "\xff\xd8" + segment('\xc2', '\x8' + number(height) + number(width) + std::string("\1\1\x11\0", 4));
   jpeg += segment('\xdb', std::string(1, '\0') + std::string(64, '\1'));
-  // The code stands for the difference 0 of two blocks, or for 2^14 blocks (and 14 bits more) without coefficients.
+  // In the first table, the code means a difference of 0 between two blocks. In the second, it means 2^14 blocks (and
+  // 14 more bits) without coefficients.
   jpeg += table('\0', '\0') + table('\x10', '\xe0');
   jpeg += segment('\xda', std::string("\1\1\0\0\0\0", 6)) + std::string((blocks + 7) / 8, '\0');
   for (int scan = 1; scan < scans; ++scan)
@@ -140,10 +141,10 @@ std::string progressive(int width, int height, int scans) {
   return jpeg + "\xff\xd9";
 }
 
-// Each scan passes over the whole picture, and may be very small.
+// A decoder goes over the whole picture for every scan, and a scan may be very small.
 TEST(ReadImage, CountsTheScansOfProgressiveJpegs) {
   const TemporaryFolder folder;
-  for (const std::string fill : {"", "\xff"}) {  // with libjpeg-turbo, and with stb_image
+  for (const std::string fill : {"", "\xff"}) {  // read by libjpeg-turbo, and by stb_image
     const auto write = [&](int width, int height, int scans) {
       const auto path = folder / "scans.jpg";
       write_bytes(path, fill + progressive(width, height, scans));
@@ -187,7 +188,7 @@ Names names_in(const fs::path& folder) {
   return names;
 }
 
-// Makes the archive `name` in `folder` of what is in its folder "in".
+// Makes the archive `name` in `folder` from the contents of its folder "in".
 void make_archive(const TemporaryFolder& folder, const std::string& name, const std::string& options,
                   const std::string& what = ".") {
   run("tar " + options + " -cf '" + (folder / name).string() + "' -C '" + (folder / "in").string() + "' " + what);
@@ -198,7 +199,7 @@ TEST(Archive, UnpacksFilesAndFolders) {
   fs::create_directories(folder / "in/a/b");
   write_bytes(folder / "in/a/b/c.txt", "hello");
   write_bytes(folder / "in/empty", "");
-  std::string noise;  // which does not compress, so that half of the archive ends in the middle of it
+  std::string noise;  // incompressible, so that half of the archive ends inside it
   Generator generator(1);
   for (int i = 0; i < 200000; ++i) noise += static_cast<char>(generator.next_u32());
   write_bytes(folder / "in/noise", noise);
@@ -206,7 +207,7 @@ TEST(Archive, UnpacksFilesAndFolders) {
   extract_archive(folder / "x.tar.gz", folder / "out/deep");
   EXPECT_EQ(read_bytes(folder / "out/deep/a/b/c.txt"), "hello");
   EXPECT_EQ(read_bytes(folder / "out/deep/empty"), "");
-  extract_archive(folder / "x.tar.gz", folder / "out/deep");  // again, over what is there
+  extract_archive(folder / "x.tar.gz", folder / "out/deep");  // again, over existing files
   const std::string bytes = read_bytes(folder / "x.tar.gz");
   write_bytes(folder / "short.tar.gz", bytes.substr(0, bytes.size() / 2));
   EXPECT_ERROR(extract_archive(folder / "short.tar.gz", folder / "out2"), "short.tar.gz is damaged");
@@ -261,7 +262,7 @@ TEST(Archive, IsUnpackedByOneOfSeveralAtATime) {
   EXPECT_EQ(unpacked, 1);
 }
 
-// Everyone may read the archive, and so lock it.
+// Any user may read the archive, and can therefore lock it.
 TEST(Archive, ALockOfTheArchiveHoldsNobodyUp) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "in");
@@ -293,7 +294,7 @@ TEST(Archive, RefusesWhatLeadsOutOfTheFolder) {
   ASSERT_EQ(::mkfifo((folder / "in/pipe").c_str(), 0600), 0);
   run("tar cf '" + (folder / "pipe.tar").string() + "' -C '" + (folder / "in").string() + "' pipe");
   std::string device = read_bytes(folder / "pipe.tar");
-  device[156] = '3';  // a character device; the checksum grows as the type did, from '6'
+  device[156] = '3';  // a character device; the checksum changes by as much as the type, which was '6'
   const unsigned sum = static_cast<unsigned>(std::stoul(device.substr(148, 6), nullptr, 8)) - 3;
   std::snprintf(device.data() + 148, 7, "%06o", sum);
   write_bytes(folder / "device.tar", device);
@@ -352,12 +353,12 @@ TEST(Archive, HasLimits) {
   EXPECT_ERROR(extract("x.tar.gz", {2, 2'000'000}), "x.tar.gz holds more than 2 files and folders");
   EXPECT_ERROR(extract("x.tar.gz", {3, 1'999'999}), "x.tar.gz exceeds the limit", "1000000 bytes, and 999999 are left");
   EXPECT_EQ(names_in(folder / "out"), (Names{"a", "x.tar.gz.unpacking"}));
-  // A hole of a TiB costs nothing, and counts all the same.
+  // A hole of one TiB takes no space, but counts towards the limit.
   write_bytes(folder / "in/hole", "x");
   fs::resize_file(folder / "in/hole", std::uintmax_t{1} << 40);
   make_archive(folder, "hole.tar", "-S", "hole");
   EXPECT_ERROR(extract("hole.tar", {}), "hole.tar exceeds the limit", "1099511627776");
-  // Smaller, it has its size, the hole at its end included.
+  // A smaller hole is unpacked with its full size, even at the end of the file.
   fs::resize_file(folder / "in/hole", 5'000'000);
   make_archive(folder, "hole.tar", "-S", "hole");
   extract("hole.tar", {});
@@ -371,7 +372,7 @@ TEST(Archive, StartsNoProgramsAndReadsNoOtherFiles) {
   write_bytes(folder / "x.mtree", "#mtree\nstolen type=file contents=" + (folder / "secret").string() + "\n");
   EXPECT_ERROR(extract_archive(folder / "x.mtree", folder / "out"), "x.mtree", "must be a tar, a tar.gz or a zip");
   EXPECT_FALSE(fs::exists(folder / "out/stolen"));
-  // libarchive would start lrzip.
+  // libarchive would start the program lrzip.
   write_bytes(folder / "lrzip", "#!/bin/sh\ntouch '" + (folder / "started").string() + "'\n");
   fs::permissions(folder / "lrzip", fs::perms(0755));
   const std::string path = std::getenv("PATH");
@@ -395,14 +396,14 @@ TEST(Archive, TakesNamesOfAllLanguages) {
     EXPECT_EQ(names_in(folder / format), (Names{"z", "ä"}));
     EXPECT_EQ(read_bytes(folder / format / "ä"), "umlaut");
   }
-  // Bytes that are UTF-8 nowhere: a warning, and the name as it is.
+  // A name that is not UTF-8 gives a warning, and is kept unchanged.
   write_bytes(folder / "in/\xe4", "Latin-1");
   make_archive(folder, "latin.tar", "--format=pax", "'\xe4' z");
   extract_archive(folder / "latin.tar", folder / "latin");
   EXPECT_EQ(names_in(folder / "latin"), (Names{"z", "\xe4"}));
 }
 
-// A zip of one stored file. The flags say that its name is in UTF-8.
+// Returns a zip with one stored file. Its flags say that the name is in UTF-8.
 std::string zip_of(const std::string& name, const std::string& data, std::uint32_t crc) {
   const auto number = [](std::uint32_t value, int bytes) {
     std::string text;
@@ -411,8 +412,9 @@ std::string zip_of(const std::string& name, const std::string& data, std::uint32
   };
   const auto size = static_cast<std::uint32_t>(data.size());
   const auto name_size = static_cast<std::uint32_t>(name.size());
-  // Version, flags, method, time and date, checksum, both sizes, lengths of the name and of what follows it; in the
-  // directory at the end then the lengths of a comment, disk, attributes, and where the file begins.
+  // The fields are the version, flags, method, time and date, checksum, both sizes, and the lengths of the name and of
+  // the extra field. In the central directory, the length of a comment, the disk, attributes and the offset of the file
+  // follow.
   const std::string fields = number(20, 2) + number(0x800, 2) + number(0, 2) + number(0x210000, 4) + number(crc, 4) +
                              number(size, 4) + number(size, 4) + number(name_size, 2) + number(0, 2);
   const std::string file = "PK\3\4" + fields + name + data;
@@ -427,13 +429,14 @@ TEST(Archive, UnpacksAZipAndChecksItsBytes) {
   write_bytes(folder / "x.zip", zip_of("ä", "hello", 0x3610a686));
   extract_archive(folder / "x.zip", folder / "out");
   EXPECT_EQ(read_bytes(folder / "out/ä"), "hello");
-  // libarchive calls a wrong checksum a warning.
+  // libarchive reports a wrong checksum only as a warning.
   write_bytes(folder / "wrong.zip", zip_of("b", "hello", 0x3610a687));
   EXPECT_ERROR(extract_archive(folder / "wrong.zip", folder / "out"), "wrong.zip is damaged", "CRC");
   EXPECT_FALSE(fs::exists(folder / "out/b"));
 }
 
-// `count` samples: the label, then 1,024 times red, green and blue, which differ from sample to sample.
+// Returns `count` samples. Each has a label, then 1,024 bytes each of red, green and blue, which differ between
+// samples.
 std::string cifar_file(int count, int label_bytes) {
   std::string bytes;
   for (int i = 0; i < count; ++i) {
@@ -494,7 +497,7 @@ TEST(Cifar, IsDownloadedAndUnpackedOnce) {
   for (int times = 0; times < 2; ++times) download_cifar(folder / "data", Cifar::Version::cifar100, source);
   EXPECT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(Cifar(folder / "data", Cifar::Version::cifar100, Split::train).size(), 5);
-  // The power was lost while it was unpacked: every name is there, but not every byte.
+  // Simulates a power loss during unpacking: every file exists, but not with all of its bytes.
   write_bytes(folder / "data/cifar-100-binary/train.bin", "");
   write_bytes(folder / "data/cifar-100-binary.tar.gz.unpacking", "");
   download_cifar(folder / "data", Cifar::Version::cifar100, source);

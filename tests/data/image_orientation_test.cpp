@@ -27,7 +27,7 @@ std::string number(int value, int bytes, bool is_little) {
   return text;
 }
 
-// A directory of TIFF with two tags: a width of 3, and the orientation.
+// A TIFF directory with two tags: a width of 3, and the orientation.
 std::string exif(int orientation, bool is_little = false) {
   const auto n = [&](int value, int bytes) { return number(value, bytes, is_little); };
   return "Exif\0\0"s + (is_little ? "II" : "MM") + n(42, 2) + n(8, 4) + n(2, 2) +  //
@@ -44,7 +44,7 @@ enum class Side { top, bottom, left, right };
 struct Meaning {
   Side row_0, column_0;
 };
-// What the standard says of each value: on which side of the scene the first row and the first column are.
+// The standard's definition of each value: the sides of the scene on which the first row and the first column are.
 constexpr Meaning meanings[] = {{Side::top, Side::left},     {Side::top, Side::right},  {Side::bottom, Side::right},
                                 {Side::bottom, Side::left},  {Side::left, Side::top},   {Side::right, Side::top},
                                 {Side::right, Side::bottom}, {Side::left, Side::bottom}};
@@ -97,10 +97,11 @@ TEST(Orientation, IsOneWhereNothingSoundSaysMore) {
   EXPECT_EQ(exif_orientation(with_segment(jpeg, exif(9))), 1);
   EXPECT_EQ(exif_orientation("\x89PNG" + exif(6)), 1);
   EXPECT_EQ(exif_orientation(""), 1);
-  // Other contents of such segments come before it, and a thumbnail with an orientation of its own behind it.
+  // A segment of the same type with other contents may come first, and a thumbnail with a different orientation may
+  // follow.
   EXPECT_EQ(exif_orientation(with_segment(with_segment(jpeg, exif(6)), "http://ns.adobe.com/xap/1.0/\0<x/>")), 6);
   EXPECT_EQ(exif_orientation(with_segment(with_segment(jpeg, exif(8)), exif(6))), 6);
-  // Cut anywhere, and with any byte damaged, it is a number from 1 to 8.
+  // If the data are cut off anywhere, or any byte is damaged, the result is still a number from 1 to 8.
   const std::string whole = exif(6);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_EQ(exif_orientation(with_segment(jpeg, whole.substr(0, i))), i < whole.size() - 4 ? 1 : 6) << i;

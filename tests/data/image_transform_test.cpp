@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 const fs::path here = fs::path(TANDEM_SOURCE_DIR) / "tests/data";
 constexpr float mean[3] = {0.485f, 0.456f, 0.406f}, deviation[3] = {0.229f, 0.224f, 0.225f};
 
-// Grey levels (3, H, W) -> what they become.
+// Returns the normalised values of grey levels (3, H, W).
 Array normalized(const Array& levels) {
   const Array result = levels.to(DType::f32).contiguous();
   const std::int64_t pixels = levels.dim(1) * levels.dim(2);
@@ -44,7 +44,7 @@ Array normalized(const Array& levels) {
   return result;
 }
 
-// The largest distance of two normalised pictures, in grey levels.
+// The largest difference between two normalised pictures, in grey levels.
 double levels_apart(const Array& a, const Array& b) {
   EXPECT_EQ(a.shape(), b.shape());
   const auto x = a.to_vector<float>(), y = b.to_vector<float>();
@@ -58,7 +58,7 @@ SegmentationFiles one_pair(const fs::path& image, const fs::path& mask) {
   return SegmentationFiles({{"pair", image, mask}}, 21);
 }
 
-// Has no transform of its own.
+// A transform that changes nothing when a geometry is given.
 SegmentationTransform plain() { return SegmentationTransform::evaluation(1); }
 
 TEST(SegmentationTransform, EqualsTorchvisionForGivenNumbers) {
@@ -77,9 +77,9 @@ TEST(SegmentationTransform, EqualsTorchvisionForGivenNumbers) {
     const Sample sample = PreparedSegmentation(files, plain()).sample(0, geometry);
     expect_same(labels.to(DType::i64), sample.target, name);
     ASSERT_EQ(sample.input.shape(), levels.shape()) << name;
-    // Pictures without losses, bit for bit.
+    // Pictures in a lossless format are bitwise identical.
     if (files.pair(0).image.extension() == ".png") expect_same(normalized(levels), sample.input.contiguous(), name);
-    else  // Other libraries interpolate colours that are stored at half the size otherwise.
+    else  // Other libraries upsample colours differently if they are stored at half the size.
       EXPECT_LE(levels_apart(normalized(levels), sample.input), ImageFile(files.pair(0).image).can_scale() ? 1.001 : 20)
           << name;
     if (name == "twice") expect_same(golden["normalized"], sample.input.contiguous(), "normalised by torchvision");
@@ -127,7 +127,7 @@ TEST(SegmentationTransform, DrawsEverythingThatCanBe) {
   EXPECT_GT(largest_left, 80);
 }
 
-// A picture whose red says the row, green the column and blue the class, on a mask of blocks.
+// A picture whose red encodes the class and whose green encodes the column, with a mask of blocks.
 class Blocks : public TemporaryFolder {
  public:
   Blocks() {
@@ -150,8 +150,7 @@ class Blocks : public TemporaryFolder {
 TEST(SegmentationTransform, PictureAndMaskAgree) {
   const Blocks blocks;
   const SegmentationFiles files = blocks.files();
-  for (const std::int64_t crop :
-       {7, 23, 40, 64, 150}) {  // smaller and larger than the pictures, and between their sides
+  for (const std::int64_t crop : {7, 23, 40, 64, 150}) {  // smaller than the pictures, larger, and between their sides
     PreparedSegmentation prepared(files, SegmentationTransform::train(40, crop));
     int seen = 0;
     for (int epoch = 0; epoch < 12; ++epoch) {
@@ -175,7 +174,7 @@ TEST(SegmentationTransform, PictureAndMaskAgree) {
         }
         ++seen;
         EXPECT_EQ(blue, 255);
-        // Where two blocks meet, colours blend.
+        // Where two blocks meet, their colours are blended.
         wrong += std::abs(red - (40 * labels[i] + 20)) > 20;
       }
       EXPECT_LE(wrong, crop * 12);
@@ -200,7 +199,7 @@ TEST(SegmentationTransform, MirrorsPictureAndMask) {
       expect_same(whole.target.select(1, x).contiguous(), mirrored.target.select(1, width - 1 - x).contiguous(),
                   "mask");
     }
-    // Any window is that part of the whole, and void beyond it.
+    // A window shows its part of the whole picture, and void beyond the picture.
     const ImageWindow window{5, 9, height, width};
     const Sample part = sample(true, window);
     expect_same(mirrored.input.slice(1, 5).slice(2, 9).contiguous(),
@@ -241,7 +240,7 @@ TEST(SegmentationTransform, IsTheSameWhateverTheWorkers) {
   EXPECT_NE(prepared.get(all).inputs.to_vector<float>(), other.get(all).inputs.to_vector<float>());
 }
 
-// Of the whole picture at 1/divisor of its size: how far pixels are apart on average, in grey levels.
+// The mean difference between scaled and full decoding of the whole picture at 1/divisor of its size, in grey levels.
 double scaled_apart(const SegmentationFiles& files, std::int64_t index, int divisor) {
   SegmentationTransform scaled = plain();
   scaled.scaled_decode = true;
@@ -259,7 +258,7 @@ double scaled_apart(const SegmentationFiles& files, std::int64_t index, int divi
 
 TEST(SegmentationTransform, ScaledDecodingStaysNear) {
   const VocSegmentation files(here / "voc_sample", "2012", "trainval");
-  // These pictures are made of the finest stripes, of which a filter leaves something and a transform nothing.
+  // These pictures consist of the finest stripes. A filter leaves some of the stripes, and scaled decoding leaves none.
   for (std::int64_t i = 0; i < files.size(); ++i)
     for (const int divisor : {2, 3, 5, 9}) EXPECT_LT(scaled_apart(files, i, divisor), 20) << i << ", 1/" << divisor;
 }
@@ -288,7 +287,7 @@ TEST(SegmentationTransform, PreparesPicturesToPredict) {
     expect_same(sample.input.contiguous(), batch.inputs.select(0, 0).contiguous(), "batch");
     expect_same(sample.target, batch.targets.select(0, 0).contiguous(), "batch");
   }
-  // 8 bits come back.
+  // Denormalising gives the original 8-bit values.
   const Array picture =
       PreparedSegmentation::prepare(ImageFile(here / "image_files/picture.png"), SegmentationTransform::evaluation(41));
   expect_same(ImageFile(here / "image_files/picture.png").read().contiguous(), denormalized(picture).contiguous(),
@@ -302,7 +301,7 @@ TEST(SegmentationTransform, ResizesInTheRangeGiven) {
   EXPECT_EQ(range(SegmentationTransform::train(97, 30, 0.25, 1.75)), std::pair(std::int64_t{24}, std::int64_t{169}));
 }
 
-// As torchvision.transforms.functional.resize(size=520, max_size=2048) has it.
+// The expected sizes are those of torchvision.transforms.functional.resize(size=520, max_size=2048).
 TEST(SegmentationTransform, LimitsTheLongSide) {
   SampleRandom unused(0, 0, 0);
   const auto size = [&](std::int64_t height, std::int64_t width) {
@@ -330,7 +329,7 @@ TEST(SegmentationTransform, KeepsMasksAsTheyAre) {
   EXPECT_ERROR(PreparedSegmentation(files, transform), "keeps_masks can't be combined with cropping");
 }
 
-// The classes of the resized logits, without these logits as a whole.
+// classes_at() never holds all of the resized logits.
 TEST(SegmentationClasses, AreThoseOfTheResizedLogits) {
   Generator generator(3);
   for (const auto& [h, w, height, width] : {std::array<std::int64_t, 4>{13, 17, 13, 17},
@@ -345,7 +344,7 @@ TEST(SegmentationClasses, AreThoseOfTheResizedLogits) {
     const Array found = classes_at(logits, height, width);
     EXPECT_EQ(found.dtype(), DType::u8);
     ASSERT_EQ(found.shape(), expected.shape());
-    // Where they differ, the two classes are equally likely but for rounding.
+    // If the classes differ, both are equally likely except for rounding.
     for (std::int64_t y = 0; y < height; ++y) {
       for (std::int64_t x = 0; x < width; ++x) {
         const std::int64_t a = found.data<std::uint8_t>()[y * width + x],
@@ -360,11 +359,11 @@ TEST(SegmentationClasses, AreThoseOfTheResizedLogits) {
   EXPECT_ERROR(classes_at(Array::empty({1, 21, 4, 4}), 0, 8), "a size of at least 1 x 1");
 }
 
-// 24 megapixels of 21 classes would be 2 GB of resized logits.
+// With 24 megapixels and 21 classes, the resized logits would take 2 GB.
 TEST(SegmentationClasses, NeedLittleMemory) {
   Generator generator(3);
   const Array logits = ops::randn({1, 21, 20, 30}, DType::f32, {}, generator);
-  classes_at(logits, 100, 4000);  // the blocks of a stripe
+  classes_at(logits, 100, 4000);  // allocates the blocks that a stripe needs
   const auto before = memory_stats();
   const Array found = classes_at(logits, 1000, 4000);
   const auto after = memory_stats();

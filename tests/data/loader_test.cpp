@@ -20,8 +20,7 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-// Sample i is the image i with the label 10 i. Sample `bad` cannot be loaded; each get() takes a different
-// time.
+// Sample i is the image i with the label 10 i. Sample `bad` cannot be loaded. Each get() takes a different time.
 class Numbers : public Dataset {
  public:
   explicit Numbers(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
@@ -112,7 +111,7 @@ TEST(Loader, WithoutASamplerVisitsTheOrderOfADistributedSampler) {
   }
 }
 
-// A sample is a number that its default_generator() draws, and one that Transformed draws for it.
+// A sample is a number from its default_generator(). Transformed draws another one for it.
 class Drawn : public SampleDataset {
  public:
   std::int64_t size() const override { return 12; }
@@ -120,7 +119,7 @@ class Drawn : public SampleDataset {
     return {Array::from(std::vector{default_generator().uniform(0.0f, 1.0f)}, {1}), {}};
   }
 };
-// The same of a data set that makes whole batches.
+// The same for a data set that makes whole batches.
 class DrawnInBatches : public Dataset {
  public:
   std::int64_t size() const override { return 12; }
@@ -156,7 +155,7 @@ TEST(Loader, RandomNumbersOfSamplesDependOnSeedEpochAndSampleAlone) {
     EXPECT_NE(runs[0], runs[1]) << "nor two epochs";
     for (const std::size_t run : {2u, 3u, 4u, 5u}) EXPECT_EQ(runs[run], runs[run % 2]) << "with any number of workers";
   }
-  // Another seed gives other numbers, another division into batches the same.
+  // A different seed gives different numbers. A different batch size does not.
   manual_seed(5);
   const auto before = default_generator().next_u64();
   manual_seed(5);
@@ -167,7 +166,7 @@ TEST(Loader, RandomNumbersOfSamplesDependOnSeedEpochAndSampleAlone) {
   EXPECT_EQ(inputs_of_epoch(in_fours), numbers);
   manual_seed(6);
   EXPECT_NE(inputs_of_epoch(loader.epoch(0)), numbers);
-  // The thread of the loop draws on as if no sample had drawn.
+  // The random numbers of the loop's thread are as if no sample had drawn any.
   manual_seed(5);
   inputs_of_epoch(in_fours);
   Generator expected(5);
@@ -185,7 +184,7 @@ TEST(Loader, EpochsAreNumberedAndShuffledDifferently) {
   EXPECT_EQ(labels_of_epoch(loader), second) << "the count goes on from the epoch that was named";
   Loader in_order(numbers, {.batch_size = 50});
   EXPECT_EQ(labels_of_epoch(in_order.epoch(0)), labels_of_epoch(in_order.epoch(1)));
-  // A custom sampler that has no epochs is left alone.
+  // A custom sampler without epochs is not changed.
   SequentialSampler sampler(50);
   Loader sequential(numbers, sampler, {.batch_size = 50});
   EXPECT_EQ(labels_of_epoch(sequential.epoch(3)), labels_of_epoch(in_order));
@@ -259,7 +258,7 @@ TEST(Loader, ErrorReachesTheConsumerAtItsBatchWithTheSample) {
   }
 }
 
-// Fails only for batches of more than one.
+// Fails only for batches of more than one sample.
 class Crowded : public Numbers {
  public:
   using Numbers::Numbers;
@@ -276,7 +275,7 @@ TEST(Loader, ErrorOfAWholeBatchNamesAllItsSamples) {
   EXPECT_ERROR(labels_of_epoch(loader), "batch 0", "too many at once", "samples: 0 1 2");
 }
 
-// Stays in get() until it is told to go on.
+// Blocks in get() until it is released.
 class Stuck : public Numbers {
  public:
   using Numbers::Numbers;
@@ -305,13 +304,13 @@ TEST(Loader, StuckDatasetIsAnErrorAfterTheTimeout) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
-// A data set without a name would be gone when the loader reads it.
+// A temporary data set would be destroyed before the loader reads it.
 static_assert(std::is_constructible_v<Loader, const Dataset&, LoaderOptions>);
 static_assert(!std::is_constructible_v<Loader, Dataset&&, LoaderOptions>);
 static_assert(!std::is_constructible_v<Loader, Dataset&&, Sampler&, LoaderOptions>);
 static_assert(!std::is_constructible_v<Transformed, SampleDataset&&, std::vector<Transform>>);
 
-// A dataset whose stuck batch fails at last, as one on a server that is away.
+// A data set whose stuck batch fails in the end, as if its server were unreachable.
 class FailsLate : public Numbers {
  public:
   using Numbers::Numbers;
@@ -335,7 +334,7 @@ TEST(Loader, AWorkerThatWasLeftBehindDoesNotCallTheDatasetAgain) {
     EXPECT_ERROR(labels_of_epoch(loader), "batch 0 did not arrive within 1 s");
   }
   ASSERT_EQ(dataset.calls, 1);
-  // From here on the dataset could be gone, but for this one call that returns.
+  // From here on, the data set could be destroyed after this one call has returned.
   dataset.may_go_on = true;
   while (dataset.may_go_on) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -383,7 +382,7 @@ TEST(LoaderDeathTest, SaysThatAThreadCannotStart) {
     }
     _exit(0);
   };
-  // 2 where a sanitizer has a thread of its own.
+  // 2 if the sanitizer has a thread.
   EXPECT_EXIT(load(), ::testing::ExitedWithCode(3), "cannot start thread [23] of 8.*use fewer workers");
 }
 

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t pixels = 28 * 28;
 
-// Image i holds the values i, i+1, ... modulo 256; its label is i modulo 10.
+// Image i holds the values i, i+1, ... modulo 256, and its label is i modulo 10.
 std::string images(std::uint32_t count) {
   std::string data;
   for (std::size_t i = 0; i < count; ++i) {
@@ -101,7 +101,7 @@ TEST(Mnist, FindsItsFiles) {
     write_bytes(where / (train_labels + suffix), pack(labels(3)));
     write_bytes(where / ("t10k-images-idx3-ubyte" + suffix), pack(images(2)));
     write_bytes(where / ("t10k-labels-idx1-ubyte" + suffix), pack(labels(2)));
-    // The folder that torchvision is given, and those below it.
+    // The folder may be the one that torchvision gets, or a folder below it.
     for (fs::path given = where;; given = given.parent_path()) {
       EXPECT_EQ(Mnist(given, Split::train).size(), 3) << given;
       EXPECT_EQ(Mnist(given, Split::test).size(), 2) << given;
@@ -113,7 +113,7 @@ TEST(Mnist, FindsItsFiles) {
   }
 }
 
-// Kaggle's archive has each file in a folder of its name, and again with a dot in its name.
+// Kaggle's archive has each file twice: in a folder with its name, and with a dot in its name.
 TEST(Mnist, FindsItsFilesAsKaggleHasThem) {
   for (const std::string way : {".gz", "inside", "dotted"}) {
     TemporaryFolder folder;
@@ -144,7 +144,7 @@ TEST(Mnist, UnreadableFolderOrFile) {
   TemporaryFolder folder;
   write_bytes(folder / train_images, images(1));
   write_bytes(folder / train_labels, labels(1));
-  // root may read anything: look at the file system as another user meanwhile
+  // root may read anything, so the test temporarily uses the file system as another user
   const bool is_root = ::geteuid() == 0;
   fs::permissions(folder / train_labels, fs::perms::none);
   fs::permissions(folder.path(), fs::perms(0755));

@@ -28,7 +28,8 @@ void expect_near(const Array& found, const std::vector<float>& expected, float t
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values.at(i), expected[i], tolerance) << i;
 }
 
-// torch.nn.functional.interpolate(mode="bilinear", antialias=True), as torchvision.transforms.Resize.
+// The expected values are those of torch.nn.functional.interpolate(mode="bilinear", antialias=True), which
+// torchvision.transforms.Resize uses.
 TEST(Resize, AveragesAsTorchvision) {
   const Sample image{pattern({1, 5, 6}, 7, 31, DType::f32), {}};
   const Array smaller = after(resize(3, 2), image).input;
@@ -37,7 +38,7 @@ TEST(Resize, AveragesAsTorchvision) {
   const Array larger = after(resize(6, 7), image).input;
   ASSERT_EQ(larger.shape(), (Shape{1, 6, 7}));
   expect_near(larger, {0, 5.5f, 11.5f, 17.5f, 23.5f, 22.857140f, 4, 8.25f}, 1e-4f);
-  // Bytes are rounded once; torch rounds them after each of two passes.
+  // Bytes are rounded once. torch rounds them after each of two passes.
   const Array bytes = after(resize(2, 3), {pattern({2, 4, 5}, 37, 256, DType::u8), {}}).input;
   ASSERT_EQ(bytes.dtype(), DType::u8);
   expect_near(bytes, {112, 84, 97, 110, 139, 127, 146, 117, 90, 82, 132, 161}, 1);
@@ -47,7 +48,7 @@ TEST(Resize, TakesTheNearestPixel) {
   const Array image = pattern({1, 5, 6}, 7, 31, DType::f32);
   EXPECT_EQ(after(resize(3, 2, Interpolation::nearest), {image, {}}).input.to_vector<float>(),
             (std::vector<float>{0, 21, 11, 1, 2, 23}));
-  // A mask does, however the image is resized.
+  // A mask takes the nearest pixel, whatever the image's interpolation is.
   const Sample both = after(resize(3, 2), {image, image.select(0, 0).to(DType::i64)});
   EXPECT_EQ(both.target.to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 21, 11, 1, 2, 23}));
 }

@@ -1,4 +1,4 @@
-// Golden values: PyTorch 2.15's samplers.
+// The golden values are those of PyTorch 2.15's samplers.
 #include <tandem/core/random/random.h>
 #include <tandem/data/sampler.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-// What each rank gets, after checking that size() says how much it is.
+// Returns the indices of each rank, and checks that size() is their number.
 std::vector<Indices> all_ranks(std::int64_t n, DistributedSamplerOptions options, std::int64_t epoch) {
   std::vector<Indices> ranks;
   for (options.rank = 0; options.rank < options.world; ++options.rank) {
@@ -42,7 +42,7 @@ TEST(DistributedSampler, EqualsPyTorch) {
   EXPECT_EQ(all_ranks(2, {.world = 8}, 0), (std::vector<Indices>{{0}, {1}, {0}, {1}, {0}, {1}, {0}, {1}}));
 }
 
-// The SHA-256 over the indices of all ranks, one after the other, as little-endian int64.
+// The SHA-256 of the concatenated indices of all ranks, as little-endian int64.
 TEST(DistributedSampler, EqualsPyTorchOnLongLists) {
   EXPECT_EQ(hash(all_ranks(60000, {.world = 3, .seed = 5}, 2)),
             "2994fdd067a33b2669482f7caac0afb9c69a8383a64d97d83dbbf5ca8ad86422");
@@ -133,7 +133,7 @@ TEST(SequentialSampler, CountsUp) {
   EXPECT_EQ(sampler.size(), 4);
   EXPECT_EQ(sampler.indices(), (Indices{0, 1, 2, 3}));
   EXPECT_EQ(sampler.indices(), (Indices{0, 1, 2, 3}));
-  // Each rank may visit all samples, so a number of samples of all ranks together says nothing.
+  // Each rank may visit all samples, so it can't leave out samples that all ranks together have visited.
   EXPECT_TRUE(sampler.leave_out(0));
   EXPECT_FALSE(sampler.leave_out(2));
   EXPECT_FALSE(sampler.is_shard());

@@ -29,7 +29,7 @@ using Damaged = SegmentationFiles::Damaged;
 
 const fs::path sample = fs::path(TANDEM_SOURCE_DIR) / "tests/data/voc_sample";
 
-// A copy of the sample to change.
+// A copy of the sample data set that a test may change.
 class Copy : public TemporaryFolder {
  public:
   Copy() { fs::copy(sample, path(), fs::copy_options::recursive); }
@@ -92,7 +92,7 @@ TEST(Voc, SaysWhatIsMissing) {
   EXPECT_ERROR(open(), "scene_b.png does not exist");
 }
 
-// Lists as editors, shells and other projects write them.
+// Lists in the forms that editors, shells and other projects write.
 TEST(Voc, ReadsListsOfManyForms) {
   const Copy copy;
   fs::create_directory(copy.devkit() / "SegmentationClassAug");
@@ -141,7 +141,7 @@ TEST(Voc, NamesTheLineOfAListThatItCannotRead) {
   EXPECT_ERROR(VocSegmentation(copy.path()), "train.txt", "cannot be read");
 }
 
-// A folder that is too deep, or in another layout, must not begin a download.
+// A folder that is too deep or has a different layout must not start a download.
 TEST(Voc, KnowsItsFolderFromWithin) {
   HttpServer server([](auto&) { return HttpServer::answer("200 OK", "never asked for"); });
   const Copy copy;
@@ -176,7 +176,7 @@ TEST(Voc, NamesWhatIsDamaged) {
   EXPECT_ERROR(data.sample(1), "scene_b.png cannot be decoded");
   fs::copy_file(copy.mask("scene_a"), copy.mask("scene_b"), fs::copy_options::overwrite_existing);
   EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png 37 and 52", "must be equal");
-  // The class 20 of scene_c becomes 21.
+  // Class 20 of scene_c becomes 21.
   Array mask = MaskFile(copy.mask("scene_c")).read();
   for (std::int64_t i = 0; i < mask.numel(); ++i)
     if (mask.data<std::uint8_t>()[i] == 20) mask.data<std::uint8_t>()[i] = 21;
@@ -200,7 +200,7 @@ TEST(Voc, LeavesOutWhatIsDamaged) {
   EXPECT_ERROR(VocSegmentation(copy.path(), "2012", "trainval", Damaged::skip), "all 3 samples are damaged");
 }
 
-// The check of the samples continues with the threads that exist.
+// Without new threads, the existing ones check the samples.
 TEST(VocDeathTest, FindsWhatIsDamagedWithoutMoreThreads) {
   const auto check = [] {
     const Copy copy;
@@ -212,7 +212,7 @@ TEST(VocDeathTest, FindsWhatIsDamagedWithoutMoreThreads) {
   EXPECT_EXIT(check(), ::testing::ExitedWithCode(3), "");
 }
 
-// An official archive, made small, of the VOCdevkit in a folder.
+// A small imitation of an official archive, made from the VOCdevkit in a folder.
 struct MadeArchive {
   TemporaryFolder folder;
   std::string bytes, md5;
@@ -231,21 +231,21 @@ TEST(Voc, IsDownloadedAndUnpackedOnce) {
   std::vector<std::string> lines;
   const VocSource source{{server.url()}, made.md5, [&](const std::string& line) { lines.push_back(line); }};
   fs::create_directory(folder / "data");
-  // An earlier call was interrupted: what it has is not asked for again.
+  // An earlier call was interrupted. The bytes that it has are not requested again.
   write_bytes(folder / "data/VOCtrainval_11-May-2012.tar.part", made.bytes.substr(0, 1000));
   for (int times = 0; times < 2; ++times) download_voc(folder / "data", "2012", "train", source);
-  // Before it starts, it says how much that is, and how to do without.
+  // Before the download starts, a line says how large it is, and how to avoid it.
   testing::expect_parts(lines.at(0), {(folder / "data").string(), server.url(), "2 GB", "--data FOLDER"});
   ASSERT_EQ(server.requests().size(), 1u);
   EXPECT_NE(server.requests()[0].find("GET /voc2012/VOCtrainval_11-May-2012.tar"), std::string::npos);
   EXPECT_NE(server.requests()[0].find("Range: bytes=1000-"), std::string::npos);
   EXPECT_EQ(VocSegmentation(folder / "data").size(), 2);
-  // What is missing is unpacked again; nothing is asked of the server.
+  // A missing file is unpacked again, without a request to the server.
   fs::remove(folder / "data/VOCdevkit/VOC2012/SegmentationClass/scene_a.png");
   download_voc(folder / "data", "2012", "train", source);
   EXPECT_EQ(server.requests().size(), 1u);
   EXPECT_EQ(VocSegmentation(folder / "data").size(), 2);
-  // An archive without what was asked for.
+  // The archive lacks the requested image set.
   EXPECT_ERROR(download_voc(folder / "data", "2012", "test", source), "does not contain", "test.txt");
   EXPECT_THROW(download_voc(folder / "other", "2012", "train", VocSource{{server.url()}, std::string(32, '0'), {}}),
                DownloadError);
@@ -263,7 +263,7 @@ TEST(Voc, DownloadsTheTestSetOf2007IntoTheFolderOfTheOtherArchive) {
   HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
   const VocSource source{{server.url()}, made.md5, {}};
   fs::create_directories(folder / "VOCdevkit/VOC2007/ImageSets/Segmentation");
-  download_voc(folder.path(), "2007", "test", source);  // a user's own folder: left alone
+  download_voc(folder.path(), "2007", "test", source);  // a user's own folder is left alone
   EXPECT_TRUE(server.requests().empty());
   write_bytes(folder / "VOCtrainval_06-Nov-2007.tar", "what a download of the other set has left");
   download_voc(folder.path(), "2007", "test", source);
@@ -284,13 +284,13 @@ TEST(Voc, GoesOnWhenADiskThatWasFullHasSpace) {
   HttpServer server([&](const std::string& request) { return HttpServer::serve_ranges(request, made.bytes); });
   const VocSource source{{server.url()}, made.md5, {}};
   const fs::path archive = folder / "VOCtrainval_11-May-2012.tar";
-  {  // In the middle of the download: what has arrived stays, under another name.
+  {  // The disk becomes full during the download. The bytes that have arrived are kept under another name.
     const testing::FullDisk full(made.bytes.size() / 2);
     EXPECT_ERROR(download_voc(folder.path(), "2012", "train", source), archive.string() + ".part", "File too large",
                  "free space");
   }
   EXPECT_FALSE(fs::exists(archive));
-  // In the middle of unpacking: the archive has arrived, and the lists, but not the larger pictures.
+  // The disk becomes full during unpacking. The archive and the lists are complete, but not the larger pictures.
   write_bytes(archive, made.bytes);
   fs::remove(archive.string() + ".part");
   {
@@ -312,7 +312,7 @@ TEST(Voc, IsUnpackedAgainWhereThePowerWasLostMeanwhile) {
   download_voc(folder.path(), "2012", "train", source);
   const fs::path picture = folder / "VOCdevkit/VOC2012/JPEGImages/scene_a.jpg";
   const std::string before = read_bytes(picture);
-  // Every name is there, but not every byte.
+  // Every file exists, but not with all of its bytes.
   const auto lose = [&] { write_bytes(picture, ""); };
   const fs::path mark = folder / "VOCtrainval_11-May-2012.tar.unpacking";
   EXPECT_FALSE(fs::exists(mark));
@@ -321,14 +321,14 @@ TEST(Voc, IsUnpackedAgainWhereThePowerWasLostMeanwhile) {
   download_voc(folder.path(), "2012", "train", source);
   EXPECT_EQ(read_bytes(picture), before);
   EXPECT_FALSE(fs::exists(mark));
-  // The same without the archive, which is downloaded again.
+  // The archive is missing as well, so it is downloaded again.
   lose();
   write_bytes(mark, "");
   fs::remove(folder / "VOCtrainval_11-May-2012.tar");
   download_voc(folder.path(), "2012", "train", source);
   EXPECT_EQ(read_bytes(picture), before);
   EXPECT_EQ(server.requests().size(), 2u);
-  // Without the mark it is the user's own.
+  // Without the mark, the file is the user's own.
   lose();
   download_voc(folder.path(), "2012", "train", source);
   EXPECT_EQ(read_bytes(picture), "");

@@ -21,20 +21,20 @@ struct Change {
 };
 using Changes = std::vector<Change>;
 
-// A page that the running block has written to, and what stood there before.
+// A page that the running block has written to, and its previous contents.
 struct Page {
   char* at;
   char before[page_bytes];
 };
 constexpr std::size_t most_pages = std::size_t{1} << 16;
 
-// All of it belongs to the thread that is the GPU, and to the kernel that it runs.
+// Only the GPU thread uses this state, for the kernel that it runs.
 bool is_hiding = false;
-Page* const first_page = new Page[most_pages];  // made here, because the handler of a signal must not allocate
+Page* const first_page = new Page[most_pages];  // allocated here, because a signal handler must not allocate
 std::span<Page> pages(first_page, 0);
-Changes of_all;             // of all blocks that have ended, and of all atomic functions, in order
-Changes fenced, published;  // what the running block has fenced; what others have fenced before an atomic function
-Changes released;           // the same of the running block
+Changes of_all;             // by all blocks that have ended, and by all atomic functions, in order
+Changes fenced, published;  // fenced by the running block; fenced by others before an atomic function
+Changes released;           // fenced by the running block before an atomic function
 bool has_called_atomic = false;
 
 void keep(char* page) {
@@ -44,7 +44,7 @@ void keep(char* page) {
   std::memcpy(pages.back().before, page, page_bytes);
 }
 
-// What the running block has changed so far.
+// Returns what the running block has changed so far.
 Changes changes_of_block() {
   Changes found;
   for (const auto& [at, before] : pages) {
@@ -62,7 +62,7 @@ void append(Changes& to, Changes&& more) {
   more.clear();
 }
 
-// Writes to memory in such a way that it does not count as the running block's own, and stays.
+// Writes to memory permanently, and not as a write of the running block.
 void write_for_all(const Change& change) {
   for (std::size_t i = 0; i < change.bytes.size(); ++i) change.at[i] = change.bytes[i];
   for (auto& [at, before] : pages)
@@ -105,8 +105,8 @@ void fence() {
   published.clear();
 }
 
-// An atomic function works where all blocks see it at once. A variable of a file (__device__) that kernels of two
-// streams count with would be used by both at the same time.
+// All blocks see the effect of an atomic function at once. A counter in a variable of the file (__device__) is an error
+// if kernels of two streams use it, because both could use it at the same time.
 void note_atomic(void* where, std::size_t bytes) {
   const Place place = place_of(where);
   if (place == Place::pageable) {

@@ -1,5 +1,5 @@
-// Stands in for cuBLASLt's header: the part of it that core/cuda/cublas.cpp uses. tests/emulation/cublas_lt.cpp says
-// which rules of cuBLASLt it holds.
+// Replaces cuBLASLt's header, and declares what core/cuda/cublas.cpp uses. tests/emulation/cublas_lt.cpp says which
+// rules of cuBLASLt are enforced.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -49,7 +49,7 @@ struct cublasLtMatrixLayoutOpaque_t;
 using cublasLtMatrixLayout_t = cublasLtMatrixLayoutOpaque_t*;
 struct cublasLtMatmulPreferenceOpaque_t;
 using cublasLtMatmulPreference_t = cublasLtMatmulPreferenceOpaque_t*;
-// What an algorithm was promised: the alignment of A, B, C and D, and what it is to do besides.
+// The conditions of an algorithm: the alignment of A, B, C and D, its epilogue and its workspace.
 struct cublasLtMatmulAlgo_t {
   std::uint32_t alignment[4];
   cublasLtEpilogue_t epilogue;

@@ -1,6 +1,6 @@
-// Emulates what core/cuda/cublas.cpp uses of cuBLASLt, with the CPU's operations. The rules are those of cuBLAS's
-// reference (https://docs.nvidia.com/cuda/cublas/#cublasltmatmul): misuse ends the process, and what cuBLASLt can't do
-// has no algorithm.
+// Emulates the part of cuBLASLt that core/cuda/cublas.cpp uses, with the CPU's operations. The rules are those of
+// cuBLAS's reference (https://docs.nvidia.com/cuda/cublas/#cublasltmatmul). Misuse aborts the process. A product that
+// cuBLASLt can't compute has no algorithm.
 #include <cublasLt.h>
 
 #include <tandem/core/ops.h>
@@ -63,7 +63,7 @@ struct Product {
   std::int64_t columns() const { return how->transposed[1] == CUBLAS_OP_T ? b->rows : b->columns; }
 };
 
-// Which types go together, by the table of cublasLtMatmul.
+// Returns whether these types are combined in the table of cublasLtMatmul.
 bool are_supported(const Product& p) {
   const bool is_double = p.a->type == CUDA_R_64F;
   if (p.a->type != p.b->type || p.c->type != p.d->type) return false;
@@ -86,7 +86,7 @@ void check_product(const char* call, cublasLtHandle_t handle, const Product& p) 
   if (p.d->batch > 65535) die("%s: a batch of %d", call, p.d->batch);
 }
 
-// Whether the factor is 1, and not 0.
+// Returns whether the factor is 1, and not 0.
 bool is_one(const Product& p, const void* given) {
   const double value = p.how->scale == CUDA_R_64F ? *static_cast<const double*>(given)
                                                   : static_cast<double>(*static_cast<const float*>(given));
@@ -94,7 +94,7 @@ bool is_one(const Product& p, const void* given) {
   return value == 1;
 }
 
-// Matrix number `i` of a batch, in the memory of the GPU.
+// Returns matrix number `i` of a batch in the GPU's memory.
 Array matrix(const cublasLtMatrixLayoutOpaque_t& m, const void* data, std::int64_t i, bool transposed) {
   const DType dtype = dtype_of(m.type);
   const void* const first =
@@ -189,7 +189,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (!are_supported(p) || !can.multiply || (epilogue == CUBLASLT_EPILOGUE_BIAS && !can.add_bias) ||
       (epilogue == CUBLASLT_EPILOGUE_BGRADB && !can.sum_rows))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  const std::size_t needed = p.sums() >= long_sum ? workspace_of_long_sums : 0;  // a sum in parts
+  const std::size_t needed = p.sums() >= long_sum ? workspace_of_long_sums : 0;  // a long sum is computed in parts
   if (most < 1 || needed > preference->workspace) return CUBLAS_STATUS_SUCCESS;
   *count = 1;
   results[0] = {{}, needed, CUBLAS_STATUS_SUCCESS};

@@ -1,4 +1,4 @@
-// The emulated driver's memory, errors and log. streams.h has what it does in which order.
+// The emulated driver's memory, errors and log. streams.h describes the order of work.
 #include "device_memory.h"
 #include "streams.h"
 #include "work_log.h"
@@ -10,14 +10,14 @@
 namespace emulation {
 namespace {
 
-std::mutex mutex;  // guards what follows, and the driver's state
+std::mutex mutex;  // guards the variables below and the driver's state
 struct MemoryBlock {
   std::size_t bytes;
   int device;
 };
 std::map<void*, MemoryBlock> blocks;
 
-// A copy may be asked for only as what it is.
+// Aborts unless `kind` matches the two places of the copy.
 void check_kind(const void* to, const void* from, cudaMemcpyKind kind) {
   const bool to_gpu = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   const bool from_gpu = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;

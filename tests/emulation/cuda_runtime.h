@@ -1,21 +1,21 @@
 // A GPU that is a thread on the CPU. With it, kernels and the code around them run on a machine without a GPU.
 //
-// This header stands in for that of the CUDA toolkit, and has the same names, as far as core/cuda/ uses them. Kernels
-// are compiled as C++. A launch runs its blocks one after the other, and the threads of a block one after the other
-// too. But a thread that waits for others (__syncthreads, a shuffle) lets them run first.
+// This header replaces the CUDA toolkit's, and has the same names, as far as core/cuda/ uses them. Kernels are compiled
+// as C++. A launch runs its blocks one after the other, and also the threads of a block. But a thread that waits for
+// others (__syncthreads, a shuffle) lets them run first.
 //
-// Tests with this emulation show errors of indices, of arithmetic, and barriers that not all threads reach; they also
-// show what is asked of the driver, and in which order. What a real GPU would punish at some time is an error here
-// each time:
-//   - the host touches the GPU's memory, or a kernel memory where no block is (device_memory.h);
-//   - the host reads before it has waited, or a stream does not wait for another (streams.h);
-//   - a graph waits for work outside of it, or not for all of its own streams; forbidden calls meanwhile (streams.h);
+// Tests with this emulation find wrong indices and arithmetic, and barriers that not all threads reach. They also see
+// the driver calls and their order. Mistakes that cause errors on a real GPU only sometimes are errors here every time:
+//   - the host accesses the GPU's memory, or a kernel accesses memory outside of all blocks (device_memory.h);
+//   - the host reads before it has waited, or a stream does not wait for another one (streams.h);
+//   - a graph waits for work outside of it, or does not wait for all of its streams, or a forbidden call is made during
+//     a capture (streams.h);
 //   - empty or too large grids and blocks, too much shared memory, reads of lanes that have left the warp
-//   (kernels.cpp);
-//   - a block reads what another block of its kernel has written, and fences do not order that (block_writes.h);
+//     (kernels.cpp);
+//   - a block reads what another block of its kernel has written, without fences between them (block_writes.h);
 //   - a communicator ends while a graph holds its operations (nccl.cpp).
-// It can't show all races between threads, or speed. A test can set the driver's limits and failures, and
-// read a log.
+// The emulation can't find all races between threads, or measure speed. A test can set the driver's limits and
+// failures, and read a log.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@
 #define __grid_constant__
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
-// The alignment of its address tells a kernel with bounds from others (check_bounds).
+// A kernel with bounds has an aligned address, by which check_bounds recognises it.
 #define __launch_bounds__(...) __attribute__((aligned(1024)))
 
 struct dim3 {
@@ -104,8 +104,7 @@ cudaError_t cudaFree(void* data);
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
-// From and to memory that is not pinned, a copy takes the numbers from the host, or has brought them there, when the
-// call returns.
+// If the host memory is not pinned, the copy has finished with it when the call returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream);
 
@@ -125,8 +124,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last);
 
-// What is asked of a stream while it is captured becomes a part of the graph and does not run. A stream that waits for
-// an event of a captured stream is captured from then on, too.
+// Work for a captured stream does not run, but becomes a part of the graph. A stream that waits for an event of a
+// captured stream is captured too, from then on.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
@@ -138,10 +137,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 namespace emulation {
 
-// Ends the process where a block has more than 256 threads, and the kernel at `address` has no __launch_bounds__. The
-// compiler may then give each thread 255 registers, and a block has 65,536 at most.
+// Aborts the process if a block has more than 256 threads and the kernel at `address` has no __launch_bounds__. The
+// compiler may then give each thread 255 registers, and a block has at most 65,536.
 void check_bounds(std::uintptr_t address, dim3 block);
-// `is_readable`: the kernel's pointers point to memory that a GPU can reach.
+// `is_readable` says whether the kernel's pointers point to memory that a GPU can access.
 void run_kernel(dim3 grid, dim3 block, bool is_readable, std::function<void()> thread);
 bool is_for_gpu(const void* argument);
 
@@ -158,31 +157,32 @@ void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments... argu
   run_kernel(grid, block, (is_readable(arguments) && ...), [=] { kernel(arguments...); });
 }
 
-// `bytes` at `memory`, which the threads of the running block share. The first thread to come finds them undefined.
+// Returns `memory`, whose `bytes` the threads of the running block share. For the first thread, its contents are
+// undefined.
 void* shared_memory(void* memory, std::size_t bytes);
 
 void wait_for_block();
-// A lane waits for all those in `mask` that have not left.
+// Waits for all lanes in `mask` that have not left the kernel.
 void wait_for_warp(unsigned mask);
 unsigned lane();
-// Ends the process unless the lane is in `mask`, and has not left the kernel.
+// Aborts the process unless the lane is in `mask` and has not left the kernel.
 void check_lane(unsigned lane, unsigned mask);
 // See block_writes.h.
 void fence();
 void note_atomic(void* where, std::size_t bytes);
 std::uint64_t* slots_of_warp();  // one slot for each of the 32 lanes of a warp
 
-// The driver's state, which a test can see and set. The log has a line for each call of the driver that does something,
-// such as "cudaMalloc 512" or "launch 4 x 256".
+// The driver's state, which a test can read and change. The log has a line for each driver call that does work, such as
+// "cudaMalloc 512" or "launch 4 x 256".
 struct Driver {
   std::vector<std::string> log;
   std::size_t total_bytes = std::size_t{1} << 32;  // the size of the GPU's memory
   std::size_t used_bytes = 0;
   int devices = 4;
-  bool are_slices = false;   // the devices are parts of one GPU, whose PCI bus id they share
-  std::string failing_call;  // a word such as "launch": the next such call fails with `failure`
+  bool are_slices = false;   // the devices are parts of one GPU, and share its PCI bus id
+  std::string failing_call;  // such as "launch": the next such call fails with `failure`
   cudaError_t failure = cudaErrorLaunchFailure;
-  bool is_lost = false;  // a kernel has failed: every call says so from then on
+  bool is_lost = false;  // a kernel has failed, and every later call reports that
 };
 Driver& driver();
 
@@ -217,7 +217,7 @@ T __shfl_sync(unsigned mask, T value, int from_lane) {
   return emulated_shuffle(mask, value, static_cast<unsigned>(from_lane));
 }
 
-// What an atomic function does: it puts the result of `change` in the place of what was there, which it returns.
+// Performs an atomic function: replaces the number with the result of `change`, and returns the old number.
 template <class T, class F>
 T emulated_atomic(T* where, F change) {
   const T before = *where;
@@ -237,7 +237,7 @@ template <class T>
 T atomicCAS(T* where, T expected, T value) {
   return emulated_atomic(where, [=](T before) { return before == expected ? value : before; });
 }
-// Counts from 0 to `most`, and then begins at 0 again.
+// Counts from 0 to `most`, and then from 0 again.
 inline unsigned atomicInc(unsigned* where, unsigned most) {
   return emulated_atomic(where, [=](unsigned before) { return before >= most ? 0 : before + 1; });
 }

@@ -1,7 +1,8 @@
-// Emulates what core/cuda/cudnn.cpp uses of cuDNN, with the CPU's operations. The rules are those of cuDNN's reference
-// (https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html): misuse ends the process, and
-// what cuDNN can't do is answered with CUDNN_STATUS_NOT_SUPPORTED. Of the algorithms that the heuristics name, some are
-// refused at once, one when it runs, and one fails then, as on real GPUs.
+// Emulates the part of cuDNN that core/cuda/cudnn.cpp uses, with the CPU's operations. The rules are those of cuDNN's
+// reference (https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-cnn-library.html). Misuse aborts the
+// process. For a problem that cuDNN can't compute, the result is CUDNN_STATUS_NOT_SUPPORTED. As on real GPUs, some of
+// the algorithms that the heuristics suggest are refused at once, one is refused when it runs, and one fails when it
+// runs.
 #include <cudnn.h>
 
 #include <tandem/core/cuda/runtime.h>
@@ -88,7 +89,7 @@ void check_tensor(Pass pass, const char* name, const EmulatedTensor& tensor, con
       die("%s: %s is not in the filter's format", name_of(pass), name);
 }
 
-// Ends the process where the descriptors do not belong together. Returns what cuDNN says of those that do.
+// Aborts the process if the descriptors do not match each other. Otherwise returns cuDNN's status for the problem.
 cudnnStatus_t check_problem(Pass pass, cudnnHandle_t handle, const Problem& p) {
   const char* const call = name_of(pass);
   emulation::check_context(call);
@@ -110,13 +111,13 @@ cudnnStatus_t check_problem(Pass pass, cudnnHandle_t handle, const Problem& p) {
     die("%s: y has not the size that the convolution gives", call);
   const auto& can = emulation::libraries();
   if (p.w->format == CUDNN_TENSOR_NHWC ? !can.channels_last : !can.row_major) return CUDNN_STATUS_NOT_SUPPORTED;
-  if (p.w->format == CUDNN_TENSOR_NHWC && is_double) return CUDNN_STATUS_NOT_SUPPORTED;  // assumed
+  if (p.w->format == CUDNN_TENSOR_NHWC && is_double) return CUDNN_STATUS_NOT_SUPPORTED;  // an assumption
   return CUDNN_STATUS_SUCCESS;
 }
 
 constexpr std::size_t small_workspace = 1024, huge_workspace = std::size_t{2} << 30;
 
-// What an algorithm of this number is, for all three passes: they number them alike as far as it matters here.
+// The behaviour of the algorithm with this number. The three passes number algorithms alike, as far as it matters here.
 enum class Nature { works, needs_much, fails, refuses };
 Nature nature_of(Pass pass, int number) {
   if (number == 0 || number == 1) return Nature::works;
@@ -150,7 +151,7 @@ cudnnStatus_t heuristics(Pass pass, cudnnHandle_t handle, const Problem& p, std:
   for (const int number : numbers) {
     if (*count == most) break;
     const bool is_known = nature_of(pass, number) != Nature::refuses;
-    const bool is_deterministic = pass == Pass::forward || number == 1;  // says cudnn_ops.h
+    const bool is_deterministic = pass == Pass::forward || number == 1;  // as cudnn_ops.h says
     const bool on_tensor_cores = has_tensor_cores && (number == 1 || (pass == Pass::weight_gradient && number == 0));
     results[(*count)++] = {static_cast<Algorithm>(number),
                            is_known ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED,
@@ -162,7 +163,7 @@ cudnnStatus_t heuristics(Pass pass, cudnnHandle_t handle, const Problem& p, std:
   return CUDNN_STATUS_SUCCESS;
 }
 
-// The factors are on the host, in double for doubles and in float for all others. The back-end knows 0 and 1 only, and
+// The factors are on the host, as double for doubles and as float for other types. The back-end uses only 0 and 1, and
 // a factor of the wrong type is neither.
 double factor(Pass pass, const Problem& p, const void* given) {
   const double value = p.x->type == CUDNN_DATA_DOUBLE ? *static_cast<const double*>(given)
@@ -348,8 +349,8 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha, c
   return run(Pass::forward, handle, p, algorithm, {x_data, w_data, y_data, workspace, bytes},
              factor(Pass::forward, p, beta) == 1);
 }
-// The reference names what is not supported here: an activation that is neither ReLU nor the identity, NaN that is
-// propagated, and the identity with another algorithm than IMPLICIT_PRECOMP_GEMM.
+// The reference lists what is not supported here: activations other than ReLU and the identity, NaN propagation, and
+// the identity with any algorithm except IMPLICIT_PRECOMP_GEMM.
 cudnnStatus_t cudnnConvolutionBiasActivationForward(
     cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x, const void* x_data, cudnnFilterDescriptor_t w,
     const void* w_data, cudnnConvolutionDescriptor_t how, cudnnConvolutionFwdAlgo_t algorithm, void* workspace,

@@ -1,5 +1,5 @@
-// Stands in for cuDNN's header: the part of it that core/cuda/cudnn.cpp uses. tests/emulation/cudnn.cpp says which
-// rules of cuDNN it holds.
+// Replaces cuDNN's header, and declares what core/cuda/cudnn.cpp uses. tests/emulation/cudnn.cpp says which rules of
+// cuDNN are enforced.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// Stands in for CUPTI's header: the part of it that core/cuda/gpu_trace.cpp uses. tests/support/emulated_cupti.cpp is
-// the library.
+// Replaces CUPTI's header, and declares what core/cuda/gpu_trace.cpp uses. The library is
+// tests/support/emulated_cupti.cpp.
 #pragma once
 
 #include <cstddef>

@@ -19,21 +19,21 @@
 namespace emulation {
 namespace {
 
-constexpr std::size_t page = page_bytes, reserved = std::size_t{1} << 38;  // addresses, not memory
-constexpr std::size_t most_filled = std::size_t{1} << 20;                  // a larger block gets NaN in its beginning
+constexpr std::size_t page = page_bytes, reserved = std::size_t{1} << 38;  // only addresses, not memory
+constexpr std::size_t most_filled = std::size_t{1} << 20;                  // bytes of NaN at the beginning of a block
 
 struct Range {
   char* begin = nullptr;
-  // For each page the first page of its block, counted from 1, and the pages of the block. 0: there is no block.
+  // For each page, the first page of its block, counted from 1, and the number of pages of the block. 0 means no block.
   std::atomic<std::uint32_t>*first = nullptr, *pages = nullptr;
 };
 Range range;
-std::mutex& mutex = *new std::mutex;  // guards what follows; never destroyed, because the GPU outlives main()
-std::size_t next_page = 1;            // no block was ever here or behind
+std::mutex& mutex = *new std::mutex;  // guards the variables below; never destroyed, because the GPU outlives main()
+std::size_t next_page = 1;            // this page and those after it were never used
 std::map<const char*, std::size_t> pinned;
 
 thread_local bool is_gpu = false;
-// The blocks that are open, of the one thread that is the GPU.
+// The blocks that are open for the GPU thread.
 std::array<std::uint32_t, 4096> open_blocks;
 std::size_t open_count = 0;
 void (*keep_page)(char*) = nullptr;  // see on_first_write
@@ -57,11 +57,11 @@ bool is_open(std::uint32_t first) {
   return std::find(open_blocks.begin(), end, first) != end;
 }
 
-// Opens the block that the GPU touches. It is closed again when what the GPU does now is done.
+// Opens the block that the GPU accesses. The block is closed when the GPU's current work is done.
 void on_fault(int, siginfo_t* info, void*) {
   const auto address = static_cast<const char*>(info->si_addr);
   if (address < range.begin || address >= range.begin + reserved) {
-    signal(SIGSEGV, SIG_DFL);  // as if this handler were not there: the instruction fails again
+    signal(SIGSEGV, SIG_DFL);  // without the handler, the instruction fails again
     return;
   }
   const std::uint32_t first = range.first[static_cast<std::size_t>(address - range.begin) / page];
@@ -120,7 +120,7 @@ void* allocate_on_gpu(std::size_t bytes) {
   mprotect(begin, filled, PROT_READ | PROT_WRITE);
   std::memset(begin, 0xff, filled);
   mprotect(begin, filled, PROT_NONE);
-  return begin + pages * page - rounded;  // the block ends where its last page does
+  return begin + pages * page - rounded;  // the block ends at the end of its last page
 }
 
 void free_on_gpu(void* block) {

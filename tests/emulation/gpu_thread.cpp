@@ -1,4 +1,4 @@
-// The thread that is all GPUs, and its queues.
+// The GPU thread, which is all GPUs, and its queues.
 #include "device_memory.h"
 #include "random_order.h"
 #include "stream_state.h"
@@ -10,7 +10,7 @@
 
 namespace emulation {
 
-// Never destroyed: the thread that is the GPU outlives main().
+// Never destroyed, because the GPU thread outlives main().
 std::mutex& mutex = *new std::mutex;
 std::condition_variable& changed = *new std::condition_variable;
 int waiting = 0;
@@ -19,13 +19,13 @@ std::vector<cudaStream_t>& streams = *new std::vector<cudaStream_t>;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds late{2};  // work that nobody waits for begins so much later
+constexpr std::chrono::milliseconds late{2};  // the delay of work for which no thread waits
 std::uint64_t changes = 0, numbers = 0;
 cudaStream_t running = nullptr;
 enum class State { not_started, works, is_to_rest, rests } state = State::not_started;
 
-// Lets the work at the front of one stream go on: mostly the work that was asked for last, because work that must wait
-// for another was asked for after it. Returns whether a piece of work was finished.
+// Advances the work at the front of one stream. It mostly chooses the work that was submitted last, because work that
+// must wait was submitted after the work that it waits for. Returns whether a piece of work was finished.
 bool take_a_step(std::unique_lock<std::mutex>& lock) {
   const auto now = Clock::now();
   std::vector<cudaStream_t> order;
@@ -60,7 +60,7 @@ bool take_a_step(std::unique_lock<std::mutex>& lock) {
 
 void be_the_gpu() {
   take_fault_stack();
-  omp_set_num_threads(1);  // the threads of a team would not be the GPU
+  omp_set_num_threads(1);  // threads of a team would not be the GPU thread
   std::unique_lock lock(mutex);
   for (;;) {
     if (state == State::is_to_rest) {

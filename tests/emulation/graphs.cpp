@@ -1,4 +1,4 @@
-// Graphs: what is captured of streams, and how it is launched.
+// Graphs: how streams are captured, and how graphs are launched.
 #include "device_memory.h"
 #include "random_order.h"
 #include "stream_state.h"
@@ -13,7 +13,7 @@ namespace {
 auto& captures = *new std::vector<std::weak_ptr<Recording>>;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 
-// One launch of a graph. Of the nodes that may begin, mostly the one that was recorded last begins first.
+// One launch of a graph. Of the nodes that can begin, the one that was recorded last mostly begins first.
 class Replay {
  public:
   explicit Replay(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {
@@ -60,7 +60,7 @@ class Replay {
   std::size_t done_ = 0;
 };
 
-// Whether all that was captured comes before what the first stream does next.
+// Returns whether all captured work comes before the next work of the first stream.
 bool is_joined(const Recording& capture) {
   std::vector<bool> reached(capture.nodes.size());
   std::vector<std::size_t> open = capture.streams.front()->latest;

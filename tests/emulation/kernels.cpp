@@ -19,17 +19,17 @@
 namespace emulation {
 namespace {
 
-constexpr std::size_t most_shared = 48 * 1024;  // bytes for a block
+constexpr std::size_t most_shared = 48 * 1024;  // bytes per block
 
-// A stack with what runs on it, which is left and goes on later.
+// A stack that is suspended and resumed.
 struct Context {
-  ucontext_t begin;  // only of one that has not begun
-  jmp_buf left;      // of any other
+  ucontext_t begin;  // used only before it has begun
+  jmp_buf left;      // used afterwards
   bool has_begun = true;
 };
 
-// Switches to `to`, until something switches back to `from`. swapcontext() also saves the mask of signals, with a
-// system call that takes longer than most steps of a thread. The sanitizers know of swapcontext() alone.
+// Switches to `to`, until something switches back to `from`. swapcontext() would also save the signal mask, with a
+// system call that takes longer than most steps of a thread. But the sanitizers support only swapcontext().
 void go_on_with(Context& to, Context& from) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   swapcontext(&from.begin, &to.begin);
@@ -41,8 +41,8 @@ void go_on_with(Context& to, Context& from) {
 #endif
 }
 
-// One block of a kernel. Each fiber runs threads of the block one after the other. When a thread waits, its fiber is
-// put aside, and another fiber continues with the threads that have not begun. They begin in the given order.
+// One block of a kernel. Each fiber runs several threads of the block, one after the other. When a thread waits, its
+// fiber is suspended, and another fiber runs threads that have not begun. Threads begin in the given order.
 class Block {
  public:
   Block(dim3 size, const std::vector<unsigned>& order, const std::function<void()>& thread)
@@ -65,7 +65,7 @@ class Block {
   }
 
   static constexpr std::uint64_t whole_block = ~std::uint64_t{0};
-  // `whom` is the mask of lanes that a warp's barrier waits for, or whole_block.
+  // `whom` is the mask of lanes at a warp's barrier, or whole_block.
   void wait(std::uint64_t whom) {
     Fiber* fiber = running_;
     waiting_.push_back({fiber, current_, whom});
@@ -125,7 +125,7 @@ class Block {
     go_on_with(fiber->context, scheduler_);
   }
 
-  // The endless loop that a fiber runs.
+  // The endless loop of a fiber.
   void work() {
     for (;;) {
       Fiber* self = running_;
@@ -146,11 +146,11 @@ class Block {
     threadIdx = dim3(index % size_.x, index / size_.x % size_.y, index / size_.x / size_.y);
   }
 
-  // Called when all threads have begun and none can go on. The threads of a warp go on when all lanes that they wait
-  // for, and that have not left the kernel, wait for the same lanes. The threads that wait for the block go on when all
-  // threads that are left wait for the block.
+  // Called when all threads have begun and none can continue. The threads of a warp continue when all lanes in their
+  // mask that have not left the kernel wait with the same mask. The threads that wait for the block continue when all
+  // remaining threads wait for the block.
   void release() {
-    std::map<std::pair<unsigned, std::uint64_t>, unsigned> at_warp;  // of a warp and a mask: the lanes that wait
+    std::map<std::pair<unsigned, std::uint64_t>, unsigned> at_warp;  // the waiting lanes, by warp and mask
     unsigned at_block = 0;
     for (const auto& w : waiting_) {
       if (w.whom == whole_block) ++at_block;
@@ -188,8 +188,8 @@ class Block {
   std::map<void*, std::size_t> shared_;
 };
 
-// Numbers 0 to count - 1: from the first to the last, from the last to the first, or mixed. What depends on the order
-// of threads, because a barrier is missing, then goes wrong in some runs.
+// Returns the numbers 0 to count - 1 in ascending, descending or random order. If a barrier is missing, results depend
+// on the order of threads, and are wrong in some runs.
 std::vector<unsigned> draw_order(std::size_t count) {
   static Random random(seed_of_orders());
   std::vector<unsigned> order(count);

@@ -1,4 +1,4 @@
-// Runs the conformance tests with the emulated GPU in place of a real one.
+// Runs the conformance tests on the emulated GPU instead of a real one.
 #include <tandem/core/device/math_mode.h>
 
 #include <emulation/random_order.h>
@@ -18,9 +18,9 @@ int main(int argc, char** argv) {
     std::printf("Orders of work are those of TANDEM_EMULATED_SEED=%" PRIu64 ".\n", emulation::seed_of_orders());
     std::fflush(stdout);  // a test may end the process
   }
-  tandem::set_tf32(false, false);  // f32 means f32 in the tests; those of TF32 choose it
+  tandem::set_tf32(false, false);  // f32 means f32 in the tests; the TF32 tests enable TF32 themselves
   tandem::add_cuda_backend();
   const int code = RUN_ALL_TESTS();
-  emulation::rest();  // exit() destroys objects that it may still use
+  emulation::rest();  // exit() destroys objects that the GPU may still use
   return code;
 }

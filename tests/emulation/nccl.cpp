@@ -31,20 +31,20 @@ Nccl state;
 
 struct World;
 
-// What a communicator is. Work that is still queued keeps it.
+// The state of a communicator. Queued work keeps it alive.
 struct Member {
   std::shared_ptr<World> world;
   int rank = 0;
   bool is_blocking = true;
   bool has_ended = false;  // or was revoked
-  int callers = 0;         // threads that are in a call that may wait
+  int callers = 0;         // threads in a call that may wait
   bool has_issued = false;
-  bool is_busy = false;  // a communicator that does not block says once after each call that it is busy
+  bool is_busy = false;  // a communicator that does not block reports once after each call that it is busy
   std::uint64_t collectives = 0, splits = 0;
   std::vector<std::shared_ptr<Completion>> issued;
-  std::atomic<int> recorded{0};  // operations of it that graphs hold
-  // A split that is under way: the communicator that it makes, and where the caller wants it. NCCL writes there when
-  // all have come, or when this one is aborted.
+  std::atomic<int> recorded{0};  // the number of its operations in graphs
+  // A split in progress: the new communicator, and the caller's pointer to it. NCCL sets the pointer when all ranks
+  // have arrived, or when this communicator is aborted.
   ncclComm_t part = nullptr, *wanted_at = nullptr;
 
   void hand_over() {
@@ -52,10 +52,10 @@ struct Member {
   }
 };
 
-// The part that one rank has in an operation.
+// One rank's part of an operation.
 struct Part {
   const Member* member = nullptr;
-  std::string call;  // "all_reduce 1000", equal on all ranks
+  std::string call;  // such as "all_reduce 1000"; equal on all ranks
   const void* from = nullptr;
   void* to = nullptr;
   std::shared_ptr<Completion> completion;
@@ -68,15 +68,15 @@ struct Collective {
 
 struct World {
   int size = 0;
-  int arrived = 0;                                  // ranks that made the communicator
+  int arrived = 0;                                  // ranks that have made the communicator
   int connected = 0;                                // ranks that have issued an operation
   std::map<std::uint64_t, Collective> collectives;  // by number
-  // Messages whose other half has not come yet, by (from, to), in order.
+  // Messages whose other side has not arrived yet, by (from, to), in order.
   std::map<std::pair<int, int>, std::vector<Part>> sends, receives;
 };
 
 std::map<std::uint64_t, std::shared_ptr<World>> worlds;
-// The worlds that come from the n-th split of a world, by colour.
+// The worlds that result from the n-th split of a world, by colour.
 std::map<std::tuple<World*, std::uint64_t, int>, std::shared_ptr<World>> parts_of_worlds;
 std::uint64_t ids = 0;
 
@@ -108,14 +108,14 @@ ReduceOp reduce_op_of(ncclRedOp_t op) {
   return ops[op];
 }
 
-// NCCL's reduce_kernel.h has fmax and fmin for floats: a NaN beside a number is lost.
+// NCCL's reduce_kernel.h uses fmax and fmin for floats, so a NaN is lost if the other operand is a number.
 template <class C>
 C extreme_of(C a, C b, ncclRedOp_t op) {
   if constexpr (std::is_floating_point_v<C>) return op == ncclMax ? std::fmax(a, b) : std::fmin(a, b);
   else return op == ncclMax ? std::max(a, b) : std::min(a, b);
 }
 
-// Reduces `count` elements over all ranks. They begin `offset` bytes behind the `from` of each part.
+// Reduces `count` elements over all ranks. They begin `offset` bytes after the `from` of each part.
 std::vector<char> reduced(const std::map<int, Part>& parts, std::size_t offset, std::size_t count, ncclDataType_t type,
                           ncclRedOp_t op) {
   std::vector<const void*> sources;
@@ -157,7 +157,8 @@ using namespace emulation;
 
 namespace {
 
-// While one lives, a thread is in a call of a communicator. The caller holds nccl_mutex, here and when it is released.
+// While an object exists, a thread is in a call of a communicator. The caller must hold nccl_mutex when it creates and
+// destroys the object.
 class InCall {
  public:
   explicit InCall(Member& member) : member_(member) { ++member_.callers; }
@@ -169,7 +170,7 @@ class InCall {
   Member& member_;
 };
 
-// What a call of a communicator returns when it went well.
+// Returns the result of a successful call of a communicator.
 ncclResult_t begun(const Member& member) { return member.is_blocking ? ncclSuccess : ncclInProgress; }
 
 // Submits the calls issued so far as one operation. When their stream reaches it, the calls are passed to the peers,
@@ -231,7 +232,7 @@ ncclResult_t issue_collective(std::string call, const void* from, void* to, nccl
     const auto number = ++member->collectives;
     auto& collective = world.collectives[number];
     for (const auto& [rank, part] : collective.parts) {
-      // NCCL would hang here, or mix up numbers.
+      // NCCL would hang here, or compute wrong numbers.
       TANDEM_CHECK(part.call == call, "emulated NCCL: rank ", rank, " issued ", part.call, ", rank ", member->rank, " ",
                    call);
     }
@@ -268,7 +269,7 @@ ncclResult_t issue_message(bool sends, Part part, std::size_t bytes, int peer, n
 
 std::string text(const char* name, std::size_t count) { return name + (" " + std::to_string(count)); }
 
-// Waits until no graph holds operations of the communicator any more. NCCL waits forever.
+// Waits until no graph holds operations of the communicator. NCCL itself would wait forever.
 void wait_for_graphs(const Member& member, const char* call) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (member.recorded > 0) {
@@ -278,7 +279,7 @@ void wait_for_graphs(const Member& member, const char* call) {
   }
 }
 
-// Nothing of the communicator waits any more. The caller holds nccl_mutex.
+// Ends everything of the communicator that waits. The caller holds nccl_mutex.
 void stop(const std::shared_ptr<Member>& member) {
   World& world = *member->world;
   for (auto& [number, collective] : world.collectives) collective.parts.erase(member->rank);
@@ -306,7 +307,7 @@ void end(ncclComm_t communicator, const char* call) {
   delete communicator;
 }
 
-// Joins a world as one of its ranks. Blocks until all have come where the configuration says so.
+// Joins a world as one of its ranks. Blocks until all ranks have arrived if the configuration says so.
 ncclResult_t join(ncclComm_t* communicator, std::shared_ptr<World> world, int rank, const ncclConfig_t* config,
                   bool is_split, bool may_block, std::unique_lock<std::mutex>& lock) {
   if (rank != state.absent_rank || is_split != state.absent_from_splits) ++world->arrived;
@@ -362,13 +363,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
   world->size = size;
   return join(communicator, world, rank, config, false, true, lock);
 }
-// Whether the call blocks is the parent's matter; the child's configuration counts from then on.
+// The parent's configuration decides whether this call blocks, and the child's configuration applies to later calls.
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* communicator, ncclConfig_t* config) {
   std::unique_lock lock(nccl_mutex);
   Member& member = *parent->member;
   auto& world = parts_of_worlds[{member.world.get(), ++member.splits, color}];
   if (!world) world = std::make_shared<World>();
-  world->size = member.world->size;  // as far as it is needed here: all ranks have one colour
+  world->size = member.world->size;  // sufficient here, because all ranks have the same colour
   if (key != member.rank) die("ncclCommSplit with another order of the ranks is not emulated");
   member.is_busy = !member.is_blocking;
   *communicator = nullptr;

@@ -1,9 +1,9 @@
-// NCCL over threads of one process, whose GPUs are emulated. This header stands in for that of NCCL, as far as
-// distributed/groups/nccl/ uses it. A stream comes to an operation, and waits there until the streams of all other
-// ranks have come to theirs.
+// NCCL whose ranks are threads of one process with emulated GPUs. This header replaces NCCL's, as far as
+// distributed/groups/nccl/ uses it. A stream that reaches an operation waits until the streams of all other ranks have
+// reached theirs.
 //
-// Tests with this emulation show whether all ranks issue the same calls in the same order with the right arrays, what
-// happens when a rank fails or does not come, and what is asked of NCCL and when. They can't show NCCL itself.
+// Tests with this emulation check whether all ranks issue the same calls in the same order with the right arrays, what
+// happens if a rank fails or does not arrive, and which calls of NCCL are made and when. They can't test NCCL itself.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -81,17 +81,18 @@ ncclResult_t ncclGroupEnd();
 
 namespace emulation {
 
-// The state that a test can see and set.
+// The state, which a test can read and change.
 struct Nccl {
-  std::vector<std::string> log;  // "all_reduce 1000 on rank 0", "register", "abort"
-  int failing_rank = -1;         // the communicator of this rank reports `failure` from now on; -1: none
+  std::vector<std::string> log;  // such as "all_reduce 1000 on rank 0", "register", "abort"
+  int failing_rank = -1;         // from now on, this rank's communicator reports `failure`; -1: none
   ncclResult_t failure = ncclRemoteError;
-  // A communicator that does not block starts a thread for each operation, or for several of a group. So many so far.
+  // The number of threads so far. A communicator that does not block starts one for each operation, or for each group
+  // of operations.
   int threads_started = 0;
-  int absent_rank = -1;             // this rank does not arrive when communicators are made; -1: none
-  bool absent_from_splits = false;  // it is there at first, and does not arrive when they are split
+  int absent_rank = -1;             // this rank does not arrive at new communicators; -1: none
+  bool absent_from_splits = false;  // the rank arrives at first, but not when communicators are split
 };
-// A copy of the state, made under the lock of the emulation.
+// Returns a copy of the state, made under the emulation's lock.
 Nccl nccl_state();
 void set_nccl_absent(int rank, bool from_splits = false);  // -1: none
 void set_nccl_failure(int rank, ncclResult_t failure);     // rank -1: none

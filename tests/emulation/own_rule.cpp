@@ -1,2 +1,2 @@
-// A file for nvcc, compiled for the emulated GPU.
+// Compiles a file for nvcc for the emulated GPU.
 #include "conformance/own_rule_test.cu"

@@ -8,7 +8,7 @@
 namespace emulation {
 
 using Random = std::mt19937_64;
-// The first call sets TANDEM_EMULATED_SEED, so that processes which this one starts have the same seed.
+// The first call sets TANDEM_EMULATED_SEED, so that child processes have the same seed.
 std::uint64_t seed_of_orders();
 
 }  // namespace emulation

@@ -1,4 +1,4 @@
-// What streams, events and graphs are made of, for the sources of this emulation that work on them.
+// The state of streams, events and graphs, for the sources of this emulation that use it.
 #pragma once
 
 #include "streams.h"
@@ -13,7 +13,7 @@
 
 namespace emulation {
 
-// What was captured. `after` are the nodes that a node waits for.
+// Captured work. `after` lists the nodes that a node waits for.
 struct Recording {
   struct Node {
     Start start;
@@ -21,7 +21,7 @@ struct Recording {
   };
   std::vector<Node> nodes;
   std::vector<std::shared_ptr<void>> held;
-  std::vector<cudaStream_t> streams;  // that are captured; the first of them began it
+  std::vector<cudaStream_t> streams;  // the captured streams, beginning with the one that began the capture
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   std::thread::id thread;
   bool is_spoiled = false;
@@ -31,9 +31,9 @@ struct Recording {
 
 struct EmulatedStream {
   int device = 0;
-  std::uint64_t asked = 0, done = 0;  // pieces of work
+  std::uint64_t asked = 0, done = 0;  // numbers of pieces of work
   struct Item {
-    std::function<bool()> advance;  // true when it is done
+    std::function<bool()> advance;  // returns true when the work is done
     std::uint64_t number;
     std::chrono::steady_clock::time_point since;
   };
@@ -55,17 +55,17 @@ struct EmulatedGraph {
 
 namespace emulation {
 
-extern std::mutex& mutex;  // guards everything here
+extern std::mutex& mutex;  // guards everything in this file
 extern std::condition_variable& changed;
-extern int waiting;  // threads on the host that wait for the GPU
+extern int waiting;  // the number of host threads that wait for the GPU
 extern std::vector<cudaStream_t>& streams;
 
-// Wakes up all that wait for something. The caller holds the lock, as for all that follows.
+// Wakes up all waiting threads. The caller holds the lock, for this function and all below.
 void notify();
 bool is_open(const std::shared_ptr<Completion>& completion);
-// Puts work at the end of a stream's queue. It is called until it says that it is done.
+// Puts work at the end of a stream's queue. `advance` is called until it returns true.
 void push(cudaStream_t stream, std::function<bool()> advance);
-// The stream itself. Ends the process where it is the default stream.
+// Returns the stream, or aborts the process if it is the default stream.
 cudaStream_t stream_or_default(cudaStream_t stream);
 
 template <class Done>
@@ -76,9 +76,9 @@ void wait_until(std::unique_lock<std::mutex>& lock, Done done) {
   --waiting;
 }
 
-// Work that a captured stream is asked for becomes a node.
+// Adds work for a captured stream to the graph as a node.
 void add_node(EmulatedStream& stream, Start start);
-// The graph that is captured can't be made any more. Returns the error that the call returns.
+// Marks a captured graph as invalid. Returns the error for the call to return.
 cudaError_t spoil(Recording& capture, cudaError_t error);
 
 }  // namespace emulation

@@ -1,4 +1,4 @@
-// Streams: what the host asks of them.
+// Streams: the calls of the host.
 #include "device_memory.h"
 #include "stream_state.h"
 
@@ -13,7 +13,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 thread_local int device_of_thread = 0;
 thread_local bool thread_has_context = false;
 
-// Begins a piece of work once, and says whether it is done.
+// Returns a function that begins a piece of work once, and then returns whether it is done.
 std::function<bool()> begin_and_wait(Start start) {
   struct State {
     Start start;
@@ -105,7 +105,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const std::lock_guard lock(mutex);
   if (stream->capture) die("a stream is destroyed while it is captured");
   stream->is_destroyed = true;
-  if (!stream->queue.empty()) return cudaSuccess;  // goes when its work is done
+  if (!stream->queue.empty()) return cudaSuccess;  // deleted when its work is done
   std::erase(streams, stream);
   delete stream;
   return cudaSuccess;

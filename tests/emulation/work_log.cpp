@@ -19,11 +19,11 @@
 namespace emulation {
 namespace {
 
-std::mutex mutex;                         // guards what follows
+std::mutex mutex;                         // guards the variables below
 std::vector<std::string>* log = nullptr;  // null: calls are not recorded
 
-// The functions of this program by their addresses, from its own table of symbols. dladdr() does not know functions in
-// unnamed namespaces.
+// Returns the functions of this program by address, from its symbol table. dladdr() does not know functions in unnamed
+// namespaces.
 std::map<std::uintptr_t, std::string> read_symbols() {
   std::uintptr_t base = 0;
   dl_iterate_phdr(
@@ -47,7 +47,7 @@ std::map<std::uintptr_t, std::string> read_symbols() {
   return names;
 }
 
-// The position behind the bracket that closes the one at `begin`.
+// Returns the position after the bracket that closes the one at `begin`.
 std::size_t end_of_brackets(const std::string& text, std::size_t begin) {
   int depth = 0;
   for (std::size_t i = begin; i < text.size(); ++i) {
@@ -57,7 +57,7 @@ std::size_t end_of_brackets(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
-// "f<int>" of "decltype(g()) f<int>(long)".
+// Returns "f<int>" for "decltype(g()) f<int>(long)".
 std::string without_result_and_parameters(std::string name) {
   if (name.starts_with("decltype")) name.erase(0, end_of_brackets(name, name.find('(')) + 1);
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -67,7 +67,7 @@ std::string without_result_and_parameters(std::string name) {
   return name;
 }
 
-// The name of the function in which `address` lies, without namespaces and parameters.
+// Returns the name of the function that contains `address`, without namespaces and parameters.
 std::string function_at(const void* address) {
   static const auto* symbols = new auto(read_symbols());
   auto found = symbols->upper_bound(reinterpret_cast<std::uintptr_t>(address));
@@ -79,7 +79,7 @@ std::string function_at(const void* address) {
   return without_result_and_parameters(std::regex_replace(plain ? plain.get() : found->second, left_out, ""));
 }
 
-// Functions between a kernel and who wants it.
+// Whether this function stands between a kernel and the function that launches it.
 bool is_launcher(const std::string& name) { return name.starts_with("launch<") || name.starts_with("emulation::"); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What graphs record, for tests that look at which kernels run.
+// Records the work of captured streams, for tests of which kernels run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,12 +8,12 @@
 
 namespace emulation {
 
-// From the call on, notes in `log` each piece of work that a captured stream is asked for: "kernel of FUNCTION",
-// "copy", "set", "cuBLAS" or "cuDNN". FUNCTION is the function that launches the kernel, without namespaces and
-// parameters. nullptr ends that.
+// From now on, until it is called with nullptr, adds each piece of work of a captured stream to `log`: "kernel of
+// FUNCTION", "copy", "set", "cuBLAS" or "cuDNN". FUNCTION is the function that launches the kernel, without namespaces
+// and parameters.
 void note_work_in(std::vector<std::string>* log);
 void note_work(cudaStream_t stream, const std::string& what);
-// Notes a kernel, which a function that called this one launches.
+// Records a kernel that is launched by a function up the call stack.
 void note_kernel(cudaStream_t stream);
 
 }  // namespace emulation

@@ -1,4 +1,4 @@
-// Checkpoints on disks that fail and lose power: at each call of a series of saves, what resume finds.
+// Checkpoints on disks that fail and lose power. For each call of a series of saves, the tests check what resume finds.
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
@@ -38,14 +38,15 @@ TrainingState state_of(std::int64_t step, float value) {
   return state;
 }
 
-// What a series of saves has written so far: the checkpoints in their order, and how many of them were promised,
-// because the save had returned.
+// The checkpoints that a series of saves has written so far, in order, and the number of promised ones. A checkpoint is
+// promised when its save has returned.
 struct Written {
   std::vector<std::pair<std::string, std::string>> checkpoints;  // name and bytes
   std::size_t promised = 0;
 };
 
-// What is wrong with what a job finds that goes on from `folder`; "" if it is a checkpoint that it may find.
+// Resumes from `folder`. Returns "" if the job finds a checkpoint that it may find, and a description of the problem
+// otherwise.
 std::string problem_of(const fs::path& folder, const std::string& program, const Written& written) {
   try {
     create_folder(folder, "for checkpoints");
@@ -67,15 +68,15 @@ struct Figures {
   std::size_t calls = 0, points = 0, states = 0, losses = 0;
 };
 
-// Loses the power after each call of the journal. `folder` is where the checkpoints are below the watched one.
-// `is_promised` says whether the call proves that all checkpoints so far were promised.
+// Loses the power after each call of the journal. `folder` is the folder of checkpoints, relative to the watched one.
+// `is_promised` returns whether a call proves that all checkpoints so far were promised.
 template <class IsPromised>
 Figures lose_power(const std::vector<JournalCall>& calls, const std::string& folder, const std::string& program,
                    IsPromised&& is_promised, std::size_t first_call = 0) {
   LossyDisk disk;
   Written written;
   Figures figures;
-  static std::map<std::string, bool> known;  // in all tests: equal states are looked at once
+  static std::map<std::string, bool> known;  // shared by all tests, so that equal states are examined only once
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const auto& call = calls[i];
     disk.apply(call);
@@ -110,8 +111,8 @@ void print(const std::string& what, const Figures& figures) {
             << " (" << figures.states << " different states), losses " << figures.losses << "\n";
 }
 
-// A job that starts, saves five times and saves its last checkpoint once more. Each step that fails is done once more,
-// as by a job that was started again. A file that is removed in the watched folder is the mark of a promise.
+// A job starts, saves five times, and saves its last checkpoint again. It repeats each step that fails, as a restarted
+// job would. When it removes a file in the watched folder, that marks a promise in the journal.
 constexpr int saves = 6;
 const char* const mark = "promised";
 
@@ -121,7 +122,7 @@ void save_series(const fs::path& root, Written& written, std::vector<std::string
     testing::do_twice(step, [&](const std::string& error) {
       ASSERT_TRUE(errors != nullptr) << error;
       errors->push_back(error);
-      // What was promised is there at once.
+      // The promised checkpoints exist at once.
       if (fs::exists(folder)) {
         EXPECT_EQ(problem_of(folder, "trainer", written), "") << "after " << error;
       }
@@ -136,7 +137,7 @@ void save_series(const fs::path& root, Written& written, std::vector<std::string
     twice([&] {
       const CheckpointLock lock(folder);
       lock.check();
-      // A save that fails may have written its file.
+      // A save that fails may still have written its file.
       struct Note {
         const fs::path path;
         Written& written;
@@ -156,7 +157,7 @@ void save_series(const fs::path& root, Written& written, std::vector<std::string
 
 bool is_mark(const JournalCall& call) { return call.call == FileCall::remove && call.name == mark; }
 
-// The mark's call fails, because no such file is there, but it is a promise all the same.
+// The call that marks a promise fails, because there is no such file, but it still counts.
 TEST(CheckpointFaults, power_is_lost_after_each_call) {
   const TemporaryFolder folder, journals;
   {
@@ -172,8 +173,8 @@ TEST(CheckpointFaults, power_is_lost_after_each_call) {
   EXPECT_GT(figures.points, 400u);
 }
 
-// Each call of the series fails in each way. Then the power is lost: after each call that follows the failed one, for
-// one failed call in eight.
+// Each call of the series fails in each way. For one failed call in eight, the power is also lost after each call that
+// follows.
 TEST(CheckpointFaults, each_call_fails_and_power_is_lost_later) {
   long calls = 0;
   {
@@ -217,7 +218,7 @@ TEST(CheckpointFaults, each_call_fails_and_power_is_lost_later) {
   EXPECT_GT(all.points, 50000u);
 }
 
-// A real job. When it begins to write a file, all checkpoints before that were promised.
+// This is a real job. When it begins to write a file, all checkpoints before that file were promised.
 TEST(CheckpointFaults, power_is_lost_under_mnist_ddp) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "data");

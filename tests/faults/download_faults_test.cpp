@@ -1,4 +1,4 @@
-// Downloads and archives on disks that fail and lose power: no file counts as complete that is not.
+// Downloads and archives on disks that fail and lose power. No incomplete file may count as complete.
 #include <tandem/data/download/archive.h>
 #include <tandem/data/download/download.h>
 
@@ -23,7 +23,7 @@ using testing::write_bytes;
 using namespace std::chrono_literals;
 
 const DownloadOptions quick{.connect_timeout = 2s, .stall_timeout = 1s, .lock_timeout = 1s};
-// A file that is removed in the watched folder is the mark of a promise: what came before has returned.
+// The program removes a file of this name in the watched folder to mark a promise: everything before it has returned.
 const char* const mark = "promised";
 
 std::string make_content() {
@@ -33,8 +33,8 @@ std::string make_content() {
   return content;
 }
 
-// Loses the power after each call of the journal from `first_call` on. Calls check(folder, whether it was promised) for
-// each state that is not known yet. Returns how many states there were.
+// Loses the power after each call of the journal from `first_call` on. Calls check(folder, is_promised) for each new
+// state of the disk. Returns the number of states.
 template <class Check>
 std::size_t lose_power(const std::filesystem::path& journal, long first_call, std::map<std::string, bool>& known,
                        Check&& check) {
@@ -59,8 +59,8 @@ std::size_t lose_power(const std::filesystem::path& journal, long first_call, st
   return points;
 }
 
-// Runs `step` in a new folder, once as it is and once for each way in which each of its calls may fail. `look` sees the
-// folder after an error; the step is then done once more. Then the power is lost.
+// Runs `step` in a new folder, once without faults and once for each way in which each call can fail. After an error,
+// `look` examines the folder and the step is repeated. Then the power is lost.
 template <class Step, class Look, class Check>
 void try_faults(const std::string& what, const Step& step, const Look& look, const Check& check) {
   long calls = 0;
@@ -118,7 +118,7 @@ TEST(DownloadFaults, only_a_right_file_counts_as_complete) {
   };
   try_faults("download", fetch, look, [&](const std::filesystem::path& folder, bool is_promised) {
     is_right_or_missing(folder);
-    // After an error the name alone may be lost. A file that is missing is downloaded again.
+    // After an error, the name may be lost. A file that is missing is downloaded again.
     if (is_promised && !had_error) {
       EXPECT_TRUE(std::filesystem::exists(folder / "cache" / "file"));
     }
@@ -144,7 +144,7 @@ TEST(DownloadFaults, only_a_whole_archive_counts_as_unpacked) {
     EXPECT_TRUE(is_whole(folder / "data"));
     EXPECT_FALSE(is_half_unpacked(archive, folder / "data"));
   };
-  // A program takes what is there when there is no mark.
+  // Without a mark, a program uses the files that exist.
   const auto is_marked_or_whole = [&](const std::filesystem::path& folder) {
     const bool has_some = std::filesystem::exists(folder / "data" / "top");
     EXPECT_TRUE(!has_some || is_half_unpacked(archive, folder / "data") || is_whole(folder / "data"));

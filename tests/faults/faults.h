@@ -1,4 +1,4 @@
-// What the tests of failing disks share.
+// Helpers of the tests of failing disks.
 #pragma once
 
 #include <support/faulty_files.h>
@@ -16,11 +16,11 @@
 
 namespace tandem::testing {
 
-// Thousands of small folders: where there is one, in a file system in memory.
+// The tests make thousands of small folders, in a file system in memory if there is one.
 [[maybe_unused]] inline const bool is_in_memory =
     ::access("/dev/shm", W_OK) == 0 && ::setenv("TMPDIR", "/dev/shm", 1) == 0;
 
-// Watches `folder` while it lives.
+// Watches `folder` while this object exists.
 class Watching {
  public:
   explicit Watching(const std::filesystem::path& folder, const std::filesystem::path& journal = {}) {
@@ -31,8 +31,8 @@ class Watching {
   Watching& operator=(const Watching&) = delete;
 };
 
-// How a call fails. Error 0: half of a write is written. With `lasts` half of a write is written and all later calls
-// fail.
+// The way in which a call fails. With error 0, a write writes half of its bytes. If `lasts`, a write writes half, and
+// all later calls fail.
 struct Way {
   int error;
   bool lasts;
@@ -46,11 +46,11 @@ inline std::string text_of(long call, const Way& way) {
          (way.lasts ? ", as do all later ones" : "");
 }
 
-// Whether to try everything, as tests/long/power_loss does.
+// Returns whether to try all faults, as tests/long/power_loss does.
 inline bool tries_all() { return std::getenv("TANDEM_ALL_FAULTS") != nullptr; }
 
-// Does `step`. If it fails, the disk is repaired, `look` is called with the error, and `step` is done once more, as by
-// a program that was started again.
+// Runs `step`. If it fails, the disk is repaired, `look` gets the error, and `step` runs again, as in a restarted
+// program.
 template <class Step, class Look>
 void do_twice(const Step& step, const Look& look) {
   std::string text;
@@ -64,7 +64,7 @@ void do_twice(const Step& step, const Look& look) {
   step();
 }
 
-// What the folder holds, but for names and texts that are others in each run.
+// Describes the contents of the folder, except names and texts that differ between runs.
 inline std::string key_of(const LossyDisk::Contents& contents) {
   std::string key;
   for (const auto& [path, bytes] : contents) {

@@ -1,4 +1,4 @@
-// FileStore on a disk that fails: what it has acknowledged stays, for all who read the file.
+// FileStore on a disk that fails. Acknowledged values are never lost, for any process that reads the file.
 #include <tandem/distributed/store/file_store.h>
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 using Table = std::map<std::string, std::string>;
 
-// A reader may have to open a rewritten log, and that may fail as well.
+// A reader may have to open a rewritten log, which may fail as well.
 Table read_all(FileStore& store) {
   Table table;
   const auto read = [&] {
@@ -29,7 +29,7 @@ Table read_all(FileStore& store) {
   return table;
 }
 
-// Two processes' stores. Returns how many calls failed with an error.
+// Uses the stores of two processes. Returns the number of calls that failed with an error.
 int use_stores(const std::string& path, std::int64_t longest_log) {
   const FileStore::Options options{.path = path, .timeout = 1s, .longest_log = longest_log};
   int errors = 0;
@@ -96,7 +96,7 @@ void expect_no_loss(std::int64_t longest_log) {
 
 TEST(FileStoreFaults, what_was_acknowledged_stays) { expect_no_loss(1 << 20); }
 
-// The large value is then written a second time, and the log is rewritten.
+// The second write of the large value makes the store rewrite its log.
 TEST(FileStoreFaults, what_was_acknowledged_stays_while_the_log_is_written_anew) { expect_no_loss(12000); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Archives as downloads unpack them. The head of a tar entry has a checksum, which would keep a fuzzer out: it is made
-// right first.
+// Archives, unpacked as after a download. The header of a tar entry has a checksum that random input would never match,
+// so the target corrects it first.
 #include <tandem/data/download/archive.h>
 
 #include <cstdio>
@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A tar file is made of blocks of 512 bytes: the head of an entry, with its size as octal digits, and then its content.
+// A tar file consists of blocks of 512 bytes. An entry is a header, which contains the size as octal digits, and then
+// the data.
 std::string with_right_checksums(std::string tar) {
   constexpr std::size_t block = 512, size_at = 124, size_digits = 11, sum_at = 148, sum_digits = 8;
   for (std::size_t at = 0; at + block <= tar.size();) {
@@ -42,7 +43,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const bool is_whole = fuzz::expect_at_most_an_error([&] { data::extract_archive(file.path(), folder, {}, limits); });
   if (is_whole && data::is_half_unpacked(file.path(), folder)) std::abort();
 
-  // Whatever it holds, it leaves nothing but files and folders in the folder, and no more than it may.
+  // For any input, the folder must contain only files and folders, within the limits.
   std::int64_t written = 0;
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(base.path(), error)) {

@@ -1,6 +1,6 @@
-// What a checkpoint says beside the arrays of a model, in a safetensors file that is right otherwise, and what a job
-// that goes on from it does with that. Each line of the input is an entry of the metadata, "KEY=TEXT", or an array,
-// "NAME:LETTER:NUMBER NUMBER ...", with a letter for the dtype: u, i, f or d.
+// The metadata and additional arrays of a checkpoint, in a safetensors file that is otherwise valid, and a job that
+// resumes from it. Each line of the input is an entry of the metadata, "KEY=TEXT", or an array, "NAME:LETTER:NUMBER
+// NUMBER ...". The letter is the dtype: u, i, f or d.
 #include <tandem/core/array/text_array.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/random/random.h>
@@ -26,7 +26,7 @@ using namespace tandem::distributed;
 
 namespace {
 
-// The text of a generator's state has 625 numbers: "mt19937 *" stands for a right one.
+// The text of a generator's state has 625 numbers, so "mt19937 *" stands for a valid state.
 std::string expanded(const std::string& text) { return text == "mt19937 *" ? Generator(1).state() : text; }
 
 template <class T>
@@ -63,7 +63,7 @@ void write_input(const std::filesystem::path& path, std::string_view input) {
   write_safetensors(path, arrays, metadata, Checksums::crc32);
 }
 
-// Arrays whose names begin so, without that.
+// Returns the arrays whose names begin with `prefix`, without the prefix.
 std::vector<NamedArray> taken(const std::vector<NamedArray>& arrays, const std::string& prefix) {
   std::vector<NamedArray> result;
   for (const auto& [name, array] : arrays)
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::TemporaryPath folder;
   std::filesystem::create_directory(folder.path());
   const auto path = folder.path() / "checkpoint-0001-00000002.safetensors";
-  // Names that are no UTF-8, or that are there twice, are not written.
+  // Names that are not UTF-8 or occur twice can't be written.
   if (!fuzz::expect_at_most_an_error([&] { write_input(path, fuzz::text_of(data, size)); })) return 0;
   for (const auto of_others : {Unwanted::left, Unwanted::checked})
     fuzz::expect_at_most_an_error([&] { resume(read_checkpoint(path, 0, of_others)); });

@@ -1,9 +1,9 @@
-// A small fuzzer for compilers without libFuzzer: mutates inputs and keeps those that reach code which none has reached
-// before. Takes libFuzzer's -max_total_time=SECONDS and -artifact_prefix=PREFIX; other arguments are inputs, and
-// folders of inputs. Without a time each input runs once as it is, and once with each of its eighths repeated until it
-// has 256 KiB: so do the tests named Fuzz. An input may take only so much processor time for each of its bytes.
+// A small fuzzer for compilers without libFuzzer. It mutates inputs, and keeps those that reach new code. It accepts
+// libFuzzer's -max_total_time=SECONDS and -artifact_prefix=PREFIX. Other arguments are inputs and folders of inputs.
+// Without a time limit, each input runs once unchanged, and once with each of its eighths repeated up to 256 KiB. The
+// tests named Fuzz do so. The processor time of an input is limited in proportion to its size.
 //
-// Needs -fsanitize-coverage=trace-pc for the code under test, and not for this file.
+// The code under test needs -fsanitize-coverage=trace-pc. This file must be compiled without it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,14 +26,14 @@
 
 namespace {
 
-constexpr std::size_t largest = 1 << 20;  // input, in bytes
-constexpr unsigned slowest = 60;          // seconds of any input, by the clock
-// Processor time of an input: 2 s, and what readers that look at each byte some times take under the sanitizers. An
-// input whose time is the square of its size takes far more at the largest size.
+constexpr std::size_t largest = 1 << 20;  // bytes of an input
+constexpr unsigned slowest = 60;          // seconds of wall-clock time of an input
+// The allowed processor time of an input: 2 s, and the time that readers need under the sanitizers to look at each byte
+// several times. An input whose time grows with the square of its size takes far longer at the largest size.
 double allowed_seconds(std::size_t bytes) { return 2 + 20e-6 * static_cast<double>(bytes); }
 
-std::uint8_t reached[1 << 16];  // by the hash of a place in the code, in this run: how often, up to 255
-std::uint8_t seen[1 << 16];     // powers of two of that, of all runs
+std::uint8_t reached[1 << 16];  // how often this run has reached a place in the code, by its hash, up to 255
+std::uint8_t seen[1 << 16];     // these counts as powers of two, for all runs
 std::string current, prefix = "./";
 std::vector<std::string> corpus;
 std::mt19937_64 generator{std::random_device{}()};
@@ -48,7 +48,7 @@ void save_current() {
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The sanitizers end with abort() here: scripts/fuzz asks them to.
+// Here the sanitizers end with abort(), as scripts/fuzz configures them.
 void on_signal(int signal) {
   std::signal(SIGABRT, SIG_DFL);
   std::fprintf(stderr, signal == SIGALRM ? "Too slow: more than %u s\n" : "Failed\n", slowest);
@@ -56,7 +56,7 @@ void on_signal(int signal) {
   std::_Exit(77);
 }
 
-// The input with `size` of its bytes from `at` on repeated until all together are `total` bytes.
+// Returns the input with the `size` bytes at `at` repeated, so that it has `total` bytes.
 std::string with_repeated(const std::string& input, std::size_t at, std::size_t size, std::size_t total) {
   const std::string piece = input.substr(at, size);
   if (piece.empty() || total < input.size()) return input;
@@ -81,7 +81,7 @@ std::string mutated() {
       case 3: input.insert(at, size, static_cast<char>(generator())); break;
       case 4: input.insert(at, input.substr(below(input.size() + 1), size)); break;
       case 5: input.insert(at, other.substr(below(other.size() + 1), size)); break;
-      case 6: {  // a number that is likely to be one too many
+      case 6: {  // a number near a limit
         constexpr std::uint64_t edges[] = {0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, 1ull << 62, ~0ull};
         const std::uint64_t value = edges[below(std::size(edges))] + below(3) - 1;
         const std::size_t width = std::size_t{1} << below(4);
@@ -98,12 +98,12 @@ std::string mutated() {
   return input;
 }
 
-// True when it reached something new.
+// Returns whether the input has reached new code.
 bool run(const std::string& input) {
   current = input;
   std::memset(reached, 0, sizeof reached);
   ::alarm(slowest);
-  // In memory of just its size, so that a read behind it is noticed.
+  // The memory has exactly this size, so that a read beyond its end is detected.
   const std::vector<std::uint8_t> bytes(input.begin(), input.end());
   const double start = processor_seconds();
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

@@ -1,5 +1,5 @@
-// The log of a FileStore. "\xff\xff" in the input cuts it: what follows is written into the file while the store has it
-// open, as another process does.
+// The log of a FileStore. "\xff\xff" in the input cuts it. Each later part is written to the file while the store has
+// it open, as another process would do.
 #include <tandem/distributed/store/file_store.h>
 
 #include <fstream>
@@ -18,7 +18,8 @@ void append_to(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary | std::ios::app) << bytes;
 }
 
-// Whatever the log held before, a value that was set is there, for those who read the log from its beginning as well.
+// Whatever the log contained before, a value that was set is there, even for processes that read the log from its
+// beginning.
 void use(FileStore& store, const std::filesystem::path& path) {
   const std::string key = "count", value = "value";
   fuzz::expect_at_most_an_error([&] { store.add(key, 1); });

@@ -1,4 +1,4 @@
-// Flight records: the input is those of two ranks. Its first two bytes say where the first one ends.
+// Flight records of two ranks. The first two bytes of the input say where the first record ends.
 #include <tandem/distributed/launch/flight_explanation.h>
 
 #include <algorithm>

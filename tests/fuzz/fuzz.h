@@ -1,5 +1,5 @@
-// What the fuzz targets share. Each target is one function, libFuzzer's: it takes any bytes, and whatever they are, the
-// only thing that may go wrong is an Error.
+// Code that the fuzz targets share. Each target is libFuzzer's function. For any input, an Error is the only failure
+// that may occur.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -22,7 +22,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// A file in memory that holds these bytes.
+// A file in memory with these bytes.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : file_(::memfd_create("input", MFD_CLOEXEC)) {
@@ -37,7 +37,7 @@ class MemoryFile {
   int file_;
 };
 
-// A path in memory at which there is nothing yet. What is there in the end is removed.
+// An unused path in memory. The destructor removes what is there.
 class TemporaryPath {
  public:
   explicit TemporaryPath(const std::string& ending = "")
@@ -56,7 +56,7 @@ class TemporaryPath {
   std::filesystem::path path_;
 };
 
-// Returns whether there was none.
+// Returns whether there was no Error.
 template <class F>
 bool expect_at_most_an_error(F&& action) {
   try {

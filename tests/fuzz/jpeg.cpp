@@ -1,4 +1,4 @@
-// Pictures where the build has libjpeg-turbo: all of one, and its middle at each size that it can be decoded at.
+// Pictures, in builds with libjpeg-turbo. The target decodes the whole picture, and its middle at each supported size.
 #include <tandem/data/images/image_file.h>
 
 #include "fuzz.h"

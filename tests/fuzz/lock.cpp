@@ -1,4 +1,4 @@
-// The lock file of a folder of checkpoints, as a job finds it that wants the folder.
+// The lock file of a folder of checkpoints, read by a job that wants the folder.
 #include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
 #include <fstream>
@@ -25,7 +25,7 @@ std::optional<LockOwner> owner_of(const std::string& text) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(fuzz::text_of(data, size));
-  const auto owner = owner_of(text.substr(0, 4096));  // a job reads no more
+  const auto owner = owner_of(text.substr(0, 4096));  // a job reads only this many bytes
   const LockOwner mine{"here", 1, 1700000000, 2, "run", 3};
   const fuzz::TemporaryPath folder;
   std::filesystem::create_directory(folder.path());
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
                                 {.uses_flock = uses_flock, .renewal = std::chrono::milliseconds(1)});
       lock.check();
     });
-    // Nobody has locked the file. Without flock, what stands in a new file counts.
+    // No process has locked the file. Without flock, the contents of a new file count.
     const bool may_take = uses_flock || text.empty() || (owner && mine.restarts_run_of(*owner));
     if (is_taken != may_take || (is_taken && std::filesystem::exists(path))) std::abort();
   }

@@ -70,12 +70,12 @@ def make_image():
         write("image", name, data.getvalue())
         if name.endswith("jpg"):
             write("jpeg", name, data.getvalue())
-        # One that defines no Huffman tables; libjpeg-turbo leaves what begins so to stb_image.
+        # A file without Huffman tables. libjpeg-turbo leaves files that begin like this to stb_image.
         if name == "baseline.jpg":
             without_tables = b"\xff" + data.getvalue().replace(b"\xff\xc4", b"\xff\xe4")
             write("image", "no_tables.jpg", without_tables)
             write("jpeg", "no_tables.jpg", without_tables)
-    # Large enough for several blocks each way, of which parts are left out.
+    # Large enough for several blocks in each direction, some of which are left out.
     picture = picture.resize((60, 40))
     for name, image, options in [
         ("420.jpg", picture, {"quality": 30}), ("444.jpg", picture, {"quality": 30, "subsampling": 0}),
@@ -100,7 +100,7 @@ def make_mask():
     for bits in [1, 2, 4, 8]:
         write("mask", f"palette{bits}.png", png(5, 3, bits, 3, 0, bytes(1 + (5 * bits + 7) // 8) * 3))
     write("mask", "grey.png", png(5, 3, 8, 0, 0, bytes(6) * 3))
-    # Seven passes: the pixels of each, from where on and how far apart in x and y (PNG's Adam7).
+    # The pixels of each of PNG's seven Adam7 passes: first column, column step, first row, row step.
     passes = [(0, 8, 0, 8), (4, 8, 0, 8), (0, 4, 4, 8), (2, 4, 0, 4), (0, 2, 2, 4), (1, 2, 0, 2), (0, 1, 1, 2)]
     rows = b"".join(bytes(1 + len(range(x, 9, dx))) * len(range(y, 7, dy)) for x, dx, y, dy in passes if x < 9)
     write("mask", "interlaced.png", png(9, 7, 8, 3, 1, rows))
@@ -185,7 +185,7 @@ def make_statuses():
     ended = dict(status, state=2, generation=0, has_failed=True, failures=[failure, same], ended_well=[3])
     write("statuses", "ended", json.dumps(ended).encode())
     write("statuses", "left", json.dumps(dict(status, state=3, generation=0, stopped_by=15)).encode())
-    # What overflowed: the time less a second, a rank's neighbour, 128 and a signal.
+    # Values that once overflowed: the time minus a second, a rank's neighbour, 128 plus a signal.
     first = dict(failure, message="", time_ns=-2**63)
     write("statuses", "no_time", json.dumps(dict(ended, failures=[first, same])).encode())
     write("statuses", "last_rank", json.dumps(dict(ended, ended_well=[2**31 - 1] * 2)).encode())

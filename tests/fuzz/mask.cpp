@@ -1,4 +1,4 @@
-// A PNG file's chunks have checksums, which would keep a fuzzer out: they are made right first.
+// The chunks of a PNG file have checksums that random input would never match, so the target corrects them first.
 #include <tandem/data/images/image_png.h>
 
 #include <zlib.h>
@@ -11,7 +11,7 @@ using namespace tandem;
 
 namespace {
 
-// Of a chunk: four bytes of length, four of its kind, the content, four of checksum.
+// A chunk has four bytes of length, four bytes of type, the data, and four bytes of checksum.
 std::string with_right_checksums(std::string_view bytes) {
   std::string png(bytes);
   const auto* const unsigned_bytes = reinterpret_cast<const unsigned char*>(png.data());

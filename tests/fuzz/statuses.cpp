@@ -1,5 +1,5 @@
 // The JSON that launchers leave in the store (statuses and the assignment), and the error files of ranks. The input is
-// taken for each of them.
+// read as each of them.
 #include <tandem/core/base/deadline.h>
 #include <tandem/distributed/launch/coordinator.h>
 #include <tandem/distributed/launch/node_messages.h>
@@ -11,14 +11,15 @@ using namespace tandem::distributed;
 
 namespace {
 
-// What is done with failures that were read.
+// Uses failures as a launcher does after it has read them.
 void use(std::vector<WorkerFailure> failures, const std::vector<int>& ended_early) {
   sort_by_cause(failures);
   for (const auto& failure : failures) failure.exit_code();
   if (!failures.empty()) explain(failures, ended_early, 1);
 }
 
-// As a node reads it: this node is the first of two, and the status is the other's. Time goes on until the job ends.
+// Reads the status as a node does. This node is the first of two, and the status is that of the second. Time passes
+// until the job ends.
 void coordinate(const NodeStatus& other) {
   LaunchOptions options;
   options.min_nodes = options.max_nodes = 2;
@@ -29,7 +30,7 @@ void coordinate(const NodeStatus& other) {
   mine.processes = 1;
   mine.serves_store = true;
   NodeStatus another = other;
-  another.id = 1;  // as it stands in its key
+  another.id = 1;  // as its key says
   auto now = tandem::RunningTime::now();
   Coordinator coordinator(options, now);
   for (int i = 0; i < 4; ++i) {

@@ -1,5 +1,5 @@
-// Three clients of a store's server, the last of which must prove a token. The input is what they send; "\xff\x00",
-// "\xff\x01" and "\xff\x02" in it say whose turn it is.
+// Three clients of a store's server, the last of which must prove a token. The input is what they send. "\xff\x00",
+// "\xff\x01" and "\xff\x02" in it say which client sends next.
 #include <tandem/distributed/store/service.h>
 #include <tandem/distributed/store/session.h>
 
@@ -18,7 +18,7 @@ using namespace tandem::distributed;
 namespace {
 
 struct Client {
-  FileDescriptor end;  // the client's
+  FileDescriptor end;  // the client's end
   std::unique_ptr<StoreSession> session;
 
   Client(const std::string& token, std::size_t& memory) {
@@ -72,6 +72,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   for (std::size_t id : {0, 1, 2}) service.forget(id);
   for (auto& client : clients) client.session.reset();
-  if (memory != 0) std::abort();  // what the sessions counted and did not give back
+  if (memory != 0) std::abort();  // the sessions have not released all memory that they counted
   return 0;
 }

@@ -1,6 +1,6 @@
-// A client of a store whose server is hostile. The first byte of the input says how far the server keeps to the
-// protocol and whether the client has a token; the second how many bytes follow that are calls of the client; the rest
-// is what the server sends.
+// A client of a store whose server is malicious. The first byte of the input says how far the server follows the
+// protocol, and whether the client has a token. The second byte says how many of the following bytes choose calls of
+// the client. The server sends the rest.
 #include <tandem/distributed/store/pytorch_tcp_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
 #include <tandem/distributed/system/socket.h>
@@ -22,7 +22,7 @@ const std::string token = "secret";
 
 enum Mode : std::uint8_t { raw, raw_with_token, greets, greets_without_proof, greets_with_proof, modes };
 
-// Answers the greeting of one client as a right server does, and then sends `bytes`, whatever the client asks.
+// Answers a client's greeting as a correct server does, and then sends `bytes`, whatever the client requests.
 void serve(const FileDescriptor& listener, Mode mode, std::string_view bytes) {
   const auto deadline = tandem::RunningTime::now() + std::chrono::seconds(10);
   if (!wait_readable(listener, deadline)) std::abort();
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const FileDescriptor listener = listen_on("127.0.0.1", 0);
   std::thread server([&] { serve(listener, mode, bytes); });
   const bool has_token = mode != raw && mode != greets;
-  // So short that a client which was turned away does not come again.
+  // so short that a rejected client does not connect again
   const std::chrono::milliseconds timeout(90);
   std::unique_ptr<PyTorchTcpStore> store;
   fuzz::expect_at_most_an_error([&] {

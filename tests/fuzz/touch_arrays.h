@@ -1,4 +1,4 @@
-// Reads every element that arrays show.
+// Reads the elements of arrays.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -23,7 +23,7 @@ inline void touch(const Array& array, int dim, std::int64_t position, std::int64
     touch(array, dim + 1, position + i * array.strides()[dim], budget);
 }
 
-// At most some thousand of each, the first and the last one among them.
+// Reads at most a few thousand elements of each array, including the first and the last.
 inline void touch(const std::vector<NamedArray>& arrays) {
   for (const auto& [name, array] : arrays) {
     if (array.numel() == 0) continue;

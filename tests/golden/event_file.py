@@ -1,4 +1,4 @@
-"""An event file as TensorBoard's own classes write it."""
+"""Writes an event file with TensorBoard's own classes."""
 from golden_file import FOLDER
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
@@ -6,7 +6,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-# One pixel.
+# An image of one pixel.
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154"
                     "789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082")
 

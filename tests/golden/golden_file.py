@@ -1,4 +1,4 @@
-"""Writing golden files."""
+"""Writes golden files."""
 import json
 from pathlib import Path
 
@@ -11,7 +11,8 @@ FOLDER = Path(__file__).resolve().parent
 def save(name, tensors, metadata=None):
     copies = {key: tensor.detach().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()}
     data = serialize(copies, metadata)
-    # The library writes the metadata in another order each time; sorted, the same values make the same file.
+    # The library writes the metadata in a different order each time. Sorted metadata give the same file for the same
+    # values.
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     if metadata:
@@ -38,9 +39,9 @@ class Operations:
     def case(self, name, op, inputs, function, **attributes):
         """Records function(*inputs), and its gradients for a random gradient of the output.
 
-        A function may return a tuple: the first is the output, the others are results without gradient (indices).
-        The attribute `special` says what the case cannot be tested for: True (infinities, NaN, ties) neither by finite
-        differences nor in 16 bits, "gradient" (a part of it is left out by intent) not by finite differences.
+        A function may return a tuple: the output, and then results without gradients (indices). The attribute `special`
+        says which tests the case can't have. True (infinities, NaN, ties) excludes finite differences and 16 bits.
+        "gradient" (a part of the gradient is omitted on purpose) excludes finite differences.
         """
         assert name not in self.metadata, name
         inputs = [i.clone().requires_grad_(i.is_floating_point()) for i in inputs]

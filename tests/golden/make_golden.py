@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the golden files beside it: what PyTorch computes, for Tandem's tests to compare with.
+"""Writes the golden files next to this script. They contain PyTorch's results, with which Tandem's tests compare.
 
     python3 make_golden.py --data FOLDER_WITH_THE_MNIST_GZ_FILES [--only ops_shape init sgd ...]
 
-Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file holds.
+Needs torch, numpy and safetensors. Everything is f32 on one thread of the CPU. README.md says what each file contains.
 """
 import argparse
 import functools
@@ -86,7 +86,7 @@ def make_init():
 
 
 def make_init_functions():
-    """torch.nn.init on tensors of a few sizes: below 16 elements, a multiple of 16, and no multiple."""
+    """Tests torch.nn.init with tensors of fewer than 16 elements, of a multiple of 16, and of other sizes."""
     init = nn.init
     tensors = {}
 
@@ -171,7 +171,7 @@ def make_grad_scaler():
         rows = dict(gradients=[], scales=[], trackers=[], weights=[])
         for step in range(10):
             gradient = torch.rand(7, generator=generator) - 0.5
-            scaler.scale((weight * gradient).sum()).backward()  # brings up the lazily made scale
+            scaler.scale((weight * gradient).sum()).backward()  # creates the scale, which is initialised lazily
             weight.grad = gradient * scaler.get_scale()
             if step in overflows:
                 weight.grad[step % 7] = overflows[step]
@@ -190,8 +190,7 @@ def make_grad_scaler():
 # --- batch_norm.safetensors -------------------------------------------------------------------------------------------
 
 def make_batch_norm():
-    """What SyncBatchNorm must give when the batch is spread over ranks: BatchNorm2d on the whole of it, in one
-    process."""
+    """The results of SyncBatchNorm when the batch is divided among ranks: those of BatchNorm2d on the whole batch."""
     generator = torch.Generator().manual_seed(60)
     tensors = {}
     for name, momentum in [("momentum", 0.1), ("cumulative", None)]:
@@ -202,7 +201,7 @@ def make_batch_norm():
         tensors[f"{name}/weight"] = norm.weight.clone()
         tensors[f"{name}/bias"] = norm.bias.clone()
         for step in range(3):
-            # Far from zero next to its spread: a variance from sums of squares would be lost.
+            # The mean is far larger than the spread, so a variance computed from sums of squares would be lost.
             x = torch.rand(11, 5, 4, 3, generator=generator) * (step + 1) + 10
             x.requires_grad_()
             y = norm(x)
@@ -233,7 +232,7 @@ def make_batch_norm():
 # --- sampler.json -----------------------------------------------------------------------------------------------------
 
 def fnv1a64(indices):
-    """Of the indices as 64-bit little-endian integers."""
+    """Returns the hash of the indices as 64-bit little-endian integers."""
     result = 0xCBF29CE484222325
     for byte in np.asarray(indices, dtype="<i8").tobytes():
         result = ((result ^ byte) * 0x100000001B3) % 2**64
@@ -266,7 +265,7 @@ def make_sampler():
 
 
 def write_json(name, value):
-    """One line per run or order: small, and a change can be seen in a diff."""
+    """Writes one line per run or order, so that the file is small and a diff shows each change."""
     sections = [f"{json.dumps(key)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in value.items()]
     (FOLDER / name).write_text("{\n" + ",\n".join(sections) + "\n}\n")
 
@@ -274,7 +273,7 @@ def write_json(name, value):
 # --- ddp.safetensors --------------------------------------------------------------------------------------------------
 
 class Branches(nn.Module):
-    """Used twice (shared), used on some steps of some ranks (sometimes), never used (never)."""
+    """`shared` is used twice, `sometimes` in some steps of some ranks, and `never` is not used."""
 
     def __init__(self):
         super().__init__()
@@ -296,7 +295,8 @@ DDP_RANKS, DDP_STEPS, DDP_BATCH = 4, 12, 5
 
 
 def has_branch(step, rank):
-    """On no rank every third step; else on every other one."""
+    """Returns whether this rank uses the branch. No rank does in every third step; every other rank does in the other
+    steps."""
     return step % 3 != 2 and (step + rank) % 2 == 0
 
 
@@ -308,8 +308,9 @@ def run_ddp_case(case, rank, world_size, data):
     losses = []
 
     def step_loss(step):
-        # The last rank, which has data longest, takes the branch in every step of a join: PyTorch's joined ranks don't
-        # reset what they know of used parameters, and the others then take zero for a gradient that nobody has.
+        # The last rank, which has data longest, takes the branch in every step of a join. PyTorch's joined ranks don't
+        # reset which parameters were used. Without the branch, the other ranks would use zero as a gradient that no
+        # rank has.
         model.with_branch = has_branch(step, rank) or (case.startswith("join") and rank == world_size - 1)
         loss = F.cross_entropy(ddp(data["inputs"][rank, step]), data["labels"][rank, step])
         losses.append(loss.item())
@@ -410,7 +411,7 @@ def run_rank(rank, job, folder):
 
 
 def train(**job):
-    """Trains with real processes. Returns what a row of training.json says, and rank 0's final state."""
+    """Trains with real processes. Returns a row of training.json, and rank 0's final state."""
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(run_rank, (job, folder), nprocs=job["world_size"])
         ranks = [torch.load(f"{folder}/rank{rank}") for rank in range(job["world_size"])]
@@ -434,7 +435,8 @@ def make_training(data):
     for seed, world_size in [(0, 1), (0, 2), (1, 3)]:
         first_steps.append(train(**documents, images=10000, seed=seed, world_size=world_size, epochs=1,
                                  steps_kept=30, max_steps=30)[0])
-        # Chaos: with another memory layout PyTorch itself is off by 3e-3 at step 20 of one of these.
+        # This training is chaotic: with a different memory layout, PyTorch's own loss differs by 3e-3 at step 20 of one
+        # run.
         first_steps.append(train(**{**documents, "lr": 0.02, "momentum": 0.9}, images=10000, seed=seed,
                                  world_size=world_size, epochs=1, steps_kept=15, max_steps=15)[0])
     for seed, world_size in [(0, 1), (0, 2), (1, 3)]:

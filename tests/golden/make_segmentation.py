@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes segmentation.safetensors beside it, and the small pictures and masks that it is made of: ../data/voc_sample
-(in the layout of PASCAL VOC) and ../data/image_files. What Pillow and torchvision make of them, for Tandem's tests to
-compare with.
+"""Writes segmentation.safetensors next to this script, and the small pictures and masks from which it is computed:
+../data/voc_sample (in the layout of PASCAL VOC) and ../data/image_files. The file contains the results of Pillow and
+torchvision, with which Tandem's tests compare.
 
     python3 make_segmentation.py
 
-Needs torch, torchvision, Pillow and numpy. README.md says what the file holds.
+Needs torch, torchvision, Pillow and numpy. README.md says what the file contains.
 """
 import json
 import struct
@@ -34,7 +34,7 @@ def palette():
 
 
 def picture(width, height, phase):
-    """Slopes, waves and edges, of all three colours."""
+    """Returns a picture of gradients, waves and edges in all three colours."""
     y, x = np.mgrid[:height, :width]
     red = 255 * x / (width - 1)
     green = 127 + 127 * np.sin(phase + x / 3) * np.cos(y / 5)
@@ -43,7 +43,7 @@ def picture(width, height, phase):
 
 
 def mask(width, height, label):
-    """A disc of one class with a border of void, on background, and a corner of another class."""
+    """Returns a disc of one class with a void border on background, and a corner of another class."""
     y, x = np.mgrid[:height, :width]
     distance = np.hypot(x - 0.45 * width, y - 0.55 * height) / min(width, height)
     result = np.zeros((height, width), np.uint8)
@@ -60,7 +60,7 @@ def save_mask(path, values, **options):
 
 
 def save_interlaced(path, values):
-    """Adam7, which Pillow reads but does not write."""
+    """Writes an Adam7 PNG, which Pillow can read but not write."""
     passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
     rows = b"".join(b"\0" + row.tobytes() for x, y, dx, dy in passes for row in values[y::dy, x::dx] if row.size)
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", values.shape[1], values.shape[0], 8, 3, 0, 0, 1)),
@@ -95,7 +95,7 @@ def write_pictures():
     Image.fromarray(few, "L").save(FILES / "grey8.png")
 
 
-# Name, image, mask, short side, flip, top, left, crop (0: none).
+# Name, image, mask, short side, flip, top, left, and crop (0 for none).
 def cases():
     own = (FILES / "picture.png", FILES / "mask.png")
     yield "twice", *own, 82, 1, 20, 11, 33
@@ -136,14 +136,14 @@ def make_transforms(tensors, metadata):
 
 
 def make_geometry(metadata):
-    """Heights and widths after resizing the short side, and where the middle is cut."""
+    """Records the sizes after resizing the short side, and the place of the centre crop."""
     rows = []
     for height, width in ((375, 500), (500, 375), (333, 500), (281, 500), (500, 334), (300, 300), (7, 100)):
         for short in (1, 64, 129, 333, 520, 1040):
             resized = F.resize(Image.new("L", (width, height)), short).size
             row = {"height": height, "width": width, "short": short, "resized_height": resized[1],
                    "resized_width": resized[0]}
-            # Where the middle begins: at what number of the row, and of the column.
+            # The row and the column at which the centre crop begins.
             numbers = torch.arange(resized[0] * resized[1]).view(1, resized[1], resized[0])
             first = F.center_crop(numbers, [short, short])[0, 0, 0].item()
             rows.append({**row, "top": first // resized[0], "left": first % resized[0]})
@@ -159,7 +159,7 @@ def make_decoded(tensors):
 
 
 def make_metrics(tensors, metadata):
-    """What torchvision's segmentation reference computes, as its formulas say."""
+    """Computes the metrics with the formulas of torchvision's segmentation reference."""
     generator = torch.Generator().manual_seed(3)
     target = torch.randint(0, 6, (2, 9, 11), generator=generator)
     prediction = torch.where(torch.rand(target.shape, generator=generator) < 0.6, target,

@@ -1,4 +1,4 @@
-"""torchvision's networks: what they compute from the weights that their seed gives them."""
+"""torchvision's networks: their results with the weights that a seed gives them."""
 import copy
 
 import torch
@@ -17,7 +17,7 @@ CASES = {
     "deeplabv3_resnet101": [(3, 65, 1), (3, 129, 1), (8, 65, STEPS)],
 }
 
-# In deeper ones, before any training, what bf16 rounds away leaves nothing of the gradient.
+# In deeper, untrained networks, rounding to bf16 leaves nothing of the gradient.
 BF16 = "resnet18"
 
 
@@ -50,27 +50,27 @@ def loss_of(model, images, labels):
 
 
 def spread(tensor, count=64):
-    """So many values from all over it, and in the order of its indices."""
+    """Returns `count` values from all parts of the tensor, in the order of its indices."""
     flat = tensor.detach().flatten()
     return flat[torch.arange(count) * flat.numel() // count]
 
 
 def fingerprint(tensor):
-    """Its norm, and its product with weights that differ from element to element."""
+    """Returns the tensor's norm, and its product with weights that differ between elements."""
     flat = tensor.detach().double().flatten()
     weights = (torch.arange(flat.numel(), dtype=torch.float64) * 7919 % 101 - 50) / 50
     return [flat.norm().item(), (flat @ weights).item()]
 
 
 def gradients(model, images, labels):
-    """A fingerprint of each parameter's, in f64."""
+    """Returns a fingerprint of each parameter's gradient, in f64."""
     model = copy.deepcopy(model).double()
     loss_of(model, images.double(), labels).backward()
     return torch.tensor([fingerprint(p.grad) for p in model.parameters()], dtype=torch.float64)
 
 
 def train(model, images, labels, steps):
-    """The loss of each step, and the first running variances after the first one."""
+    """Returns the loss of each step, and the first running variances after the first step."""
     model.train()
     optimizer = torch.optim.SGD(model.parameters(), lr=2e-4, momentum=0.9, weight_decay=1e-4)
     losses = []
@@ -87,7 +87,7 @@ def train(model, images, labels, steps):
 
 
 def bf16_apart(model, images, labels):
-    """How far loss and gradient under autocast are from those of f32, relative to these."""
+    """Returns the relative differences of loss and gradient under autocast from those in f32."""
     results = []
     for enabled in [False, True]:
         same = copy.deepcopy(model)
@@ -127,7 +127,8 @@ def make(save):
             apart = train(other, images.contiguous(memory_format=torch.channels_last), labels, steps)[0]
             values[key + "running_var"] = running_var
             values[key + "losses"] = torch.tensor(losses, dtype=torch.float64)
-            # How far PyTorch is off itself with another layout in memory: small changes grow from step to step.
+            # The difference of PyTorch's own losses with a different memory layout. Small changes grow from step to
+            # step.
             values[key + "losses_apart"] = torch.tensor(max(abs(a / b - 1) for a, b in zip(apart, losses)),
                                                         dtype=torch.float64)
             print(f"    losses of two layouts are {values[key + 'losses_apart']:.1e} apart", flush=True)

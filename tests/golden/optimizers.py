@@ -39,7 +39,7 @@ def make_optimizers():
     generator = torch.Generator().manual_seed(70)
     tensors, metadata = {}, {}
     for name, (kind, options) in OPTIMIZERS.items():
-        # The second parameter has no gradient in some steps.
+        # In some steps, the second parameter has no gradient.
         parameters = [nn.Parameter(torch.rand(SIZE, generator=generator) - 0.5) for _ in range(2)]
         for number, parameter in enumerate(parameters):
             tensors[f"{name}/initial{number}"] = parameter.detach().clone()
@@ -59,7 +59,7 @@ def make_optimizers():
                 tensors[f"{name}/state{number}/{slot}"] = value
         metadata[name] = json.dumps(dict(kind=kind, **options))
 
-    # Averages: AveragedModel's after each of some steps.
+    # AveragedModel's averages after each of several steps.
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     for use_buffers in [False, True]:
         averaged = torch.optim.swa_utils.AveragedModel(
@@ -77,7 +77,7 @@ def make_optimizers():
             for key, value in averaged.module.state_dict().items():
                 tensors[f"{prefix}/{step}/average/{key}"] = value.clone()
 
-    # Clipping.
+    # Gradient clipping.
     for name, (clip, shapes, scale) in {
         "two": (dict(max_norm=1.0), [(3, 4), (5,), ()], 1.0),
         "two_below": (dict(max_norm=100.0), [(3, 4), (5,)], 1.0),
@@ -120,7 +120,8 @@ SCHEDULES = {
 
 
 def make_schedules():
-    """Rows: the schedule, its options, the optimizer's learning rates, and those (and momenta) at every step."""
+    """Each row has the schedule, its options, the optimizer's learning rates, and the learning rates and momenta at
+    each step."""
     rows = []
 
     def run(name, options, make, kind="SGD", steps=30, momentum=False):

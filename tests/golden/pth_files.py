@@ -1,4 +1,4 @@
-"""The files of torch.save that the tests read, and what is in them as safetensors."""
+"""The files of torch.save that the tests read, and their contents as safetensors."""
 import argparse
 import collections
 
@@ -42,7 +42,7 @@ def make():
     torch.save(state, folder / "zip.pth")
     torch.save(state, folder / "legacy.pth", _use_new_zipfile_serialization=False)
     expected = {name: tensor.detach() for name, tensor in state.items()}
-    for name in ["i16", "i8"]:  # which are read as i32
+    for name in ["i16", "i8"]:  # Tandem reads these as i32
         expected[name] = expected[name].to(torch.int32)
     save("pth/expected.safetensors", expected)
 

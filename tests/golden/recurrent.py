@@ -1,4 +1,4 @@
-"""Recurrent layers: their initial values, what they compute, and its gradients."""
+"""Recurrent layers: their initial values, results and gradients."""
 import json
 
 import torch

@@ -1,4 +1,4 @@
-// Parameters of nn::MultiheadAttention and nn::Bilinear; what it computes is in the table of operations.
+// Parameters of nn::MultiheadAttention and nn::Bilinear. The table of operations tests their results.
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/nn/attention.h>
@@ -11,7 +11,7 @@ namespace {
 struct Expected {
   const char* name;
   Shape shape;
-  float first, second, last;  // of torch.manual_seed(0), bit for bit
+  float first, second, last;  // after torch.manual_seed(0), bit for bit
 };
 
 void expect_parameters(const nn::Module& module, const std::vector<Expected>& all) {

@@ -1,4 +1,4 @@
-// What modules refuse beside what operations do.
+// Errors of modules, in addition to those of operations.
 #include <tandem/autograd/anomaly.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
@@ -75,14 +75,14 @@ TEST(ModuleErrors, NameThePathOfTheModule) {
       return error.what();
     }
   };
-  // A layer that is called by itself has no path, and behind a call there is none.
+  // A layer that is called directly has no path, and no path remains after a call.
   EXPECT_EQ(message_of([&] { model.rnn(Tensor()); }), "GRU: the input is undefined");
   EXPECT_EQ(message_of([&] { relu(Tensor()); }), "relu: this Tensor is undefined: assign a value to it first");
-  // A network within a network is called by both paths: the whole one is named.
+  // A network within a network is called with both paths, and the error has the whole path.
   Sequential outer;
   outer.push_back(Blocks());
   EXPECT_ERROR(outer(Tensor(zeros({2, 5}))), "in 0.blocks.0.mlp.0 (Linear): linear: ");
-  // Of two networks, the one that the module belongs to.
+  // Of two networks, the error names the one that contains the module.
   Linear other(4, 5);
   other.on_forward([&](Module&, const Tensor& output) { model(output); });
   EXPECT_ERROR(other(Tensor(zeros({2, 4}))), "in blocks.0.mlp.0 (Linear): linear: ");

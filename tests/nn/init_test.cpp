@@ -1,4 +1,4 @@
-// torch.nn.init's functions: the same numbers from the same seed.
+// torch.nn.init's functions give the same numbers with the same seed.
 #include <tandem/core/ops.h>
 #include <tandem/nn/init.h>
 
@@ -24,8 +24,8 @@ struct Case {
   double tolerance = 0;  // 0: bitwise identical
 };
 
-// One by one the cases of make_init_functions in tests/golden/make_golden.py. Normal numbers pass through log, sin and
-// cos, whose last bit depends on the library.
+// The cases of make_init_functions in tests/golden/make_golden.py. Normal numbers are computed with log, sin and cos,
+// whose last bit depends on the library.
 const std::map<std::string, Case>& cases() {
   using init::FanMode;
   using init::Nonlinearity;

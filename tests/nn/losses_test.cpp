@@ -1,4 +1,4 @@
-// The loss classes: defaults, options and reductions, on numbers that can be worked out by hand.
+// The loss classes: defaults, options and reductions, with numbers that can be computed by hand.
 #include <tandem/core/ops.h>
 #include <tandem/nn/loss.h>
 
@@ -23,7 +23,7 @@ Array classes(const std::vector<std::int64_t>& values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});
 }
 
-// Of distances 0, 2, 3.
+// The distances are 0, 2 and 3.
 const Array input = array_of({1, 2, 4}), target = array_of({1, 4, 1});
 
 TEST(Losses, MSELoss) {
@@ -52,7 +52,7 @@ TEST(Losses, HuberLoss) {
 }
 
 TEST(Losses, CrossEntropyLoss) {
-  // Probabilities 1/4 and 3/4, then 1/2 and 1/2.
+  // The probabilities are 1/4 and 3/4, then 1/2 and 1/2.
   const Array logits = array_of({0, std::log(3.0f), 2, 2}, {2, 2});
   const Array labels = classes({1, 0});
   const float a = -std::log(0.75f), b = std::log(2.0f), c = -std::log(0.25f);
@@ -63,7 +63,7 @@ TEST(Losses, CrossEntropyLoss) {
   expect_losses(nn::CrossEntropyLoss({.ignore_index = 0})(logits, labels), {a});
   expect_losses(nn::CrossEntropyLoss({.reduction = none, .label_smoothing = 0.5})(logits, labels),
                 {0.75f * a + 0.25f * c, b});
-  // Probabilities as targets.
+  // Targets may be probabilities.
   expect_losses(nn::CrossEntropyLoss({.reduction = none})(logits, array_of({0.5f, 0.5f, 1, 0}, {2, 2})),
                 {(a + c) / 2, b});
 }

@@ -1,4 +1,5 @@
-// The model zoo beside torchvision's: from the same seed the same weights, logits, losses and gradients.
+// Compares the model zoo with torchvision's. With the same seed, they have the same weights, logits, losses and
+// gradients.
 #include <tandem/autograd/autocast.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/models/segmentation.h>
@@ -28,7 +29,7 @@ struct Case {
   }
 };
 
-// As tests/golden/models.py.
+// The same function as in tests/golden/models.py.
 Array spread(const Array& a, std::int64_t count = 64) {
   const Array flat = a.contiguous(), found = Array::empty({count});
   for (std::int64_t i = 0; i < count; ++i) found.data<float>()[i] = flat.data<float>()[i * flat.numel() / count];
@@ -52,7 +53,7 @@ void expect_close(const Array& found, const Array& expected, double relative) {
     ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i], relative * largest) << "value " << i;
 }
 
-// The model and the batch of a case of tests/golden/models.py.
+// The model and the batch of a case in tests/golden/models.py.
 class Models : public ::testing::TestWithParam<Case> {
  protected:
   const testing::Golden golden{"models.safetensors"};
@@ -65,7 +66,7 @@ class Models : public ::testing::TestWithParam<Case> {
 
   Models() {
     const auto& [text, count, size] = GetParam();
-    omp_set_num_threads(1);  // a team would wait for itself where other tests run beside
+    omp_set_num_threads(1);  // a team of threads would wait for itself if other tests run at the same time
     manual_seed(0);
     if (is_segmentation) {
       auto made = std::make_unique<SegmentationModel>(make_segmentation_model(name, {.dropout = 0}));
@@ -110,7 +111,7 @@ void Models::expect_equal_training() {
   model->train();
   optim::SGD optimizer(model->parameters(), {.lr = 2e-4, .momentum = 0.9, .weight_decay = 1e-4});
   const auto losses = value("losses").to_vector<double>();
-  // PyTorch itself is up to 7e-4 apart with another memory layout.
+  // With a different memory layout, PyTorch's own losses differ by up to 7e-4.
   const double later = std::max(1e-3, 3 * value("losses_apart").item());
   for (std::size_t step = 0; step < losses.size(); ++step) {
     optimizer.zero_grad();
@@ -125,7 +126,8 @@ void Models::expect_equal_training() {
   }
 }
 
-// In f64: at f32's precision PyTorch's own gradients are percents off, as a ReLU on or off changes all before it.
+// The test uses f64. In f32, PyTorch's own gradients are wrong by several percent, because one ReLU that turns on or
+// off changes the gradients of all layers before it.
 TEST_P(Models, GradientsAreTorchvisions) {
   model->to(DType::f64);
   images = Tensor(images.value().to(DType::f64));
@@ -143,7 +145,7 @@ TEST_P(Models, GradientsAreTorchvisions) {
 
 class ModelsInBf16 : public Models {};
 
-// As near to f32's as PyTorch's own autocast is.
+// The results are as close to those of f32 as with PyTorch's own autocast.
 TEST_P(ModelsInBf16, LossAndGradientAreAsGoodAsTorchvisions) {
   const auto parameters = model->parameters();
   const double exact = loss().item();

@@ -34,7 +34,7 @@ using testing::expect_same;
 using testing::Names;
 using testing::names_of;
 
-// A copy, where state_dict() gives the live arrays.
+// Returns a copy, because state_dict() returns the module's own arrays.
 std::vector<NamedArray> snapshot(const nn::Module& module) {
   auto state = module.state_dict();
   for (auto& [name, array] : state) array = array.clone();
@@ -245,7 +245,7 @@ TEST(Module, ASharedParameterAppearsOnceAmongParameters) {
   const auto both = std::make_shared<nn::Linear>(3, 3);
   Shared net(both);
   EXPECT_EQ(names_of(net.parameters()), (Names{"a.weight", "a.bias"}));
-  EXPECT_EQ(names_of(net.state_dict()), (Names{"a.weight", "a.bias", "b.weight", "b.bias"}));  // as PyTorch's
+  EXPECT_EQ(names_of(net.state_dict()), (Names{"a.weight", "a.bias", "b.weight", "b.bias"}));  // as in PyTorch
   int calls = 0;
   both->weight.on_grad_ready([&] { ++calls; });
   sum(net(Tensor(counting({2, 3})))).backward();
@@ -343,8 +343,8 @@ TEST(Sequential, DrawsInitialWeightsFromLeftToRight) {
   expect_same(second.weight.value(), parameters[2].tensor.value(), "2.weight");
 }
 
-// Sequential runs batch norm, ReLU and pooling as one operation where they follow one another: the same values,
-// gradients and running statistics as one module at a time.
+// Expects that a Sequential has the same values, gradients and running statistics as its modules one at a time. It runs
+// consecutive batch norm, ReLU and pooling modules as one operation.
 void expect_equal_to_steps(const std::function<nn::Sequential()>& make, bool training, const Shape& shape) {
   manual_seed(3);
   nn::Sequential fused = make();
@@ -383,14 +383,14 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
             return Sequential{ReLU(), BatchNorm2d(16), ReLU(), BatchNorm2d(16)};
           },
           training, shape);
-      // Pooling goes first.
+      // Here a Sequential pools before it applies ReLU.
       expect_equal_to_steps([] { return Sequential{ReLU(), MaxPool2d(2)}; }, training, shape);
       expect_equal_to_steps(
           [] {
             return Sequential{ReLU(), MaxPool2d(3, {.stride = 2, .padding = 1}), ReLU()};
           },
           training, shape);
-      // What does not fuse: other pools, other orders.
+      // These modules are not fused, because of their pooling or their order.
       expect_equal_to_steps(
           [] {
             return Sequential{BatchNorm2d(16), ReLU(), MaxPool2d(3, {.stride = 2, .padding = 1})};
@@ -414,7 +414,7 @@ TEST(Sequential, FusesWithoutChangingWhatIsComputed) {
 
 TEST(Sequential, PoolsAfterReluWhereTheOrderMatters) {
   using nn::MaxPool2d, nn::ReLU, nn::Sequential;
-  // A window of padding alone holds -infinity, which ReLU would make 0.
+  // A window with only padding is -infinity, and ReLU would change it to 0.
   Sequential padded{ReLU(), MaxPool2d(Extent(1, 2), {.stride = 1, .padding = Extent(0, 1), .dilation = Extent(1, 7)})};
   EXPECT_EQ(padded(image({1, 1, 1, 6})).item(), -INFINITY);
   Sequential in_place{ReLU({.inplace = true}), MaxPool2d(2)};
@@ -449,7 +449,7 @@ TEST(Init, UniformStaysInItsBounds) {
 template <class... Layers>
 constexpr bool are_assignable = (std::is_move_assignable_v<Layers> && ...);
 
-// A layer that is a member can take the place of another: no layer has a member that never changes.
+// A layer can be assigned to a member that is a layer, because no layer has constant members.
 TEST(Module, LayersCanBeAssigned) {
   static_assert(are_assignable<nn::MaxPool2d, nn::MaxPool1d, nn::AvgPool2d, nn::AvgPool1d, nn::AdaptiveAvgPool2d,
                                nn::AdaptiveAvgPool1d, nn::AdaptiveMaxPool2d, nn::Flatten, nn::Unflatten>);
@@ -464,7 +464,7 @@ TEST(Module, LayersCanBeAssigned) {
   EXPECT_TRUE(linear.parameters()[0].tensor.same_as(linear.weight));
 }
 
-// A state dict shows the weights at every moment, also when an optimizer has moved them into its arena.
+// A state dict always shows the current weights, even after an optimizer has moved them into its arena.
 TEST(Module, AStateDictFollowsTheParameters) {
   MnistNet net;
   const auto before = net.state_dict();
@@ -479,7 +479,7 @@ TEST(Module, AStateDictFollowsTheParameters) {
   }
   EXPECT_EQ(weight.select(0, 0).to_vector<float>()[0], 7);
   EXPECT_NE(kept[0].array.to_vector<float>()[0], 7);
-  // Another optimizer moves them once more.
+  // A second optimizer moves the weights again.
   optim::Adam other(net.parameters(), {});
   EXPECT_EQ(before[0].array.raw(), net.state_dict()[0].array.raw());
   EXPECT_EQ(before[0].array.to_vector<float>()[0], 7);
@@ -497,7 +497,7 @@ TEST(Module, PartsOfAStateDict) {
   EXPECT_EQ(all[1].name, "module.head.weight");
 }
 
-// A batch norm that stays in evaluation mode, whatever the model that holds it does.
+// A batch norm that stays in evaluation mode, whatever the mode of its model is.
 struct FrozenNorm : nn::BatchNorm2d {
   explicit FrozenNorm(std::int64_t channels) : nn::BatchNorm2d(channels) { nn::BatchNorm2d::train(false); }
   void train(bool) override {}

@@ -1,4 +1,4 @@
-// Lists of names, as modules give them.
+// Lists of the names that modules return.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace tandem::testing {
 
 using Names = std::vector<std::string>;
 
-// Of named tensors, arrays or modules.
+// Returns the names of named tensors, arrays or modules.
 template <class Entries>
 Names names_of(const Entries& entries) {
   Names names;

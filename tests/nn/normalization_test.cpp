@@ -1,4 +1,4 @@
-// The normalisations of one sample, on numbers of which mean and variance are whole.
+// Normalisations of each sample, with numbers whose mean and variance are whole.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/nn/normalization.h>
@@ -17,7 +17,8 @@ using testing::expect_close;
 using testing::Names;
 using testing::names_of;
 
-// The layer makes `expected` of x, in training as in evaluation; and trains what it has.
+// Expects that the layer computes `expected` from x, in training and in evaluation, and that its parameters get
+// gradients.
 void expect_makes(nn::Module& layer, const Array& x, const std::vector<float>& expected) {
   for (const bool training : {true, false}) {
     layer.train(training);
@@ -59,7 +60,7 @@ TEST(LayerNorm, StartsAsPyTorchsAndLeavesOutWhatOptionsSay) {
   set(no_bias.weight, {1, 3});
   expect_makes(no_bias, array_of({0, 2}, {1, 2}), {-1, 3});
   expect_makes(plain, array_of({0, 2}, {1, 2}), {-1, 1});
-  // 1e-5 unless told otherwise: numbers so small are hardly made larger.
+  // The default eps is 1e-5, so numbers as small as these hardly grow.
   const auto small = nn::LayerNorm(2)(array_of({-1e-3f, 1e-3f})).value().to_vector<float>();
   EXPECT_NEAR(small[1], 1e-3 / std::sqrt(1e-6 + 1e-5), 1e-5);
 }
@@ -86,7 +87,7 @@ TEST(GroupNorm, NormalizesGroupsOfChannels) {
   set(two.bias, {0, 0, 0, 10});
   expect_makes(two, x, {-1, 1, 2, -2, -3, 3, 14, 6});
   expect_makes(two, x.reshape({1, 4, 2, 1}), {-1, 1, 2, -2, -3, 3, 14, 6});
-  // All channels together: of mean 2 and mean square 7.5.
+  // All channels together have mean 2 and mean square 7.5.
   nn::GroupNorm one(1, 4, {.eps = 0, .affine = false});
   EXPECT_EQ(names_of(one.parameters()), (Names{}));
   const float d = 1 / std::sqrt(3.5f);

@@ -1,4 +1,4 @@
-// What Tensors, Modules and summaries look like.
+// The printed form of Tensors, Modules and summaries.
 #include <tandem/core/ops.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/attention.h>
@@ -105,10 +105,10 @@ MnistNet                                        (4, 10)
   fc: Linear(in=1568, out=10)                   (4, 10)              15,690
 29,034 parameters (113 KiB), 28,586 of them trained; buffers 400 bytes
 )");
-  // The model is as it was.
+  // The summary has not changed the model.
   EXPECT_TRUE(net.is_training() && net.layer1[0].is_training() && !net.layer1[1].is_training());
   for (const auto& module : net.modules()) EXPECT_FALSE(module.module.has_forward_hooks());
-  EXPECT_EQ(net.state_dict()[6].array.item(), 0);  // batches tracked
+  EXPECT_EQ(net.state_dict()[6].array.item(), 0);  // number of batches
   EXPECT_ERROR(nn::summary(net, Tensor(ops::zeros({4, 3, 28, 28}))), "conv2d");
   EXPECT_FALSE(net.has_forward_hooks());
 }

@@ -1,4 +1,4 @@
-// Recompute: the same numbers and the same gradient hooks from less memory.
+// Recompute gives the same numbers and the same calls of gradient hooks with less memory.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/device/memory_stats.h>
@@ -34,7 +34,7 @@ Tensor ramp(const Shape& shape, bool requires_grad = false) {
   return Tensor(ops::map(functors::Affine{2 / n, -1}, counting(shape)), requires_grad);
 }
 
-// The gradients of everything in `module` and of `x`, and in which order they became ready.
+// The gradients of `module`'s parameters and of `x`, and the order in which they became ready.
 struct Result {
   Array y, input_gradient;
   std::vector<Array> gradients;
@@ -104,7 +104,7 @@ TEST(Recompute, AddsUpOverPasses) {
 }
 
 TEST(Recompute, SharesParametersWithTheRest) {
-  // One weight before, in, and after the recompute, twice in it: its hook waits for the last of all uses.
+  // One weight is used before, in and after the recomputed part, and twice in it. Its hook waits for the last use.
   nn::Sequential net = deep(1, 8);
   const auto f = [&](const Tensor& x) { return net(net(x) + x); };
   const auto plain = [&](const Tensor& x) { return net(f(net(x)) * x); };
@@ -149,7 +149,7 @@ TEST(Recompute, TakesSeveralInputsAndCapturesOthers) {
   expect_same(gb, b.grad(), "b");
   expect_same(gw, w.grad(), "w");
   for (Tensor t : {a, b, w}) t.set_grad(Array());
-  // What is captured has its history, too.
+  // A captured Tensor keeps its history too.
   const Tensor product = b * w;
   sum(nn::recompute([&](const Tensor& x) { return f(x, product, constant); }, a)).backward();
   expect_same(ga, a.grad(), "a");
@@ -256,7 +256,7 @@ TEST(Recompute, SaysWhenTheSecondRunDiffers) {
   const Tensor v = nn::recompute(first, x);
   nn::init::zeros_(first.weight);
   EXPECT_ERROR(sum(v).backward(), "recompute", "(4, 4)", "fill");
-  sum(nn::recompute(first, x)).backward();  // the engine is none the worse
+  sum(nn::recompute(first, x)).backward();  // the engine still works
 }
 
 TEST(Recompute, CountsABatchOnce) {
@@ -317,14 +317,14 @@ TEST(Recompute, ALongChainIsReleasedAndDifferentiated) {
   EXPECT_EQ(x.grad().item(), 1);
 }
 
-// Peak of one training step above what was in use before it.
+// Returns the peak memory of one training step, minus the memory before it.
 std::uint64_t peak(const std::function<Tensor()>& forward) {
   const auto before = memory_stats();
   sum(forward()).backward();
   return memory_stats().peak_bytes_in_use - before.bytes_in_use;
 }
 
-// In a process of its own, because the peak never goes down. The smaller one is measured first.
+// Runs in a separate process, because the peak never falls. The smaller peak is measured first.
 TEST(RecomputeDeathTest, ADeepChainNeedsLessMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto measure = [] {

@@ -1,4 +1,4 @@
-// Recurrent layers against PyTorch's.
+// Compares recurrent layers with PyTorch's.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
@@ -54,7 +54,7 @@ std::unique_ptr<RecurrentLayer> make(const nlohmann::json& c) {
   return make(c.at("kind").get<std::string>(), options);
 }
 
-// What a layer of any kind gives: its output and its last state.
+// Returns the output and the last state of a layer of any kind.
 std::pair<Tensor, State> call(RecurrentLayer& layer, const Tensor& x, const State& initial = {}) {
   if (auto* lstm = dynamic_cast<LSTM*>(&layer)) {
     const auto [output, state] = (*lstm)(x, initial);
@@ -138,7 +138,7 @@ TEST(Recurrent, ShapesOfAllOptions) {
       if (last.c.defined()) {
         EXPECT_EQ(last.c.shape(), of_state) << kind << bits;
       }
-      // The forward direction of the last layer ends with the last step.
+      // The forward direction of the last layer ends at the last step.
       const Tensor end = select(output, is_single || !batch_first ? 0 : 1, 4);
       expect_same(narrow(end, -1, 0, hidden_size).value().contiguous(),
                   select(last.h, 0, cells - directions).value().contiguous(), kind);
@@ -186,10 +186,10 @@ TEST(Recurrent, DropsBetweenLayersInTrainingOnly) {
     without->load_state_dict(layer->state_dict());
     expect_same(call(*without, x).first.value(), output(1), kind + ": evaluation");
 
-    // With nothing left of the first layer's output, the second one reads zeros.
+    // If all of the first layer's output is dropped, the second layer reads zeros.
     const auto all = make(kind, {.num_layers = 2, .dropout = 1});
     expect_same(call(*all, x).first.value(), call(*all, x * 2).first.value(), kind + ": all dropped");
-    // Neither the input nor the output of the layers is dropped.
+    // Dropout applies neither to the first layer's input nor to the last layer's output.
     const auto one = make(kind, {.dropout = 1}), same = make(kind);
     same->load_state_dict(one->state_dict());
     expect_same(call(*same, x).first.value(), call(*one, x).first.value(), kind + ": one layer");
@@ -245,7 +245,7 @@ TEST(Recurrent, OtherDtypes) {
       const auto [output, last] = call(*layer, x);
       expect_close(expected, output.value(), 0.03, kind + " in bf16");
       if (last.c.defined()) {
-        EXPECT_EQ(last.c.dtype(), DType::f32);  // many small changes add up in it
+        EXPECT_EQ(last.c.dtype(), DType::f32);  // accumulates many small changes
       }
       sum(output).backward();
       for (const auto& [name, parameter] : layer->parameters()) EXPECT_EQ(parameter.grad().dtype(), DType::f32);

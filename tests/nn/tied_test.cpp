@@ -1,4 +1,4 @@
-// Weights that are tied: one parameter under two names. And members of a module that a program tries to replace.
+// Tied weights, which are one parameter with two names, and members of a module that a program tries to replace.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
@@ -37,7 +37,7 @@ TEST(Tied, is_one_parameter_with_one_gradient_and_two_names) {
   EXPECT_EQ(model.parameter_count(), 15);
   EXPECT_EQ(names_of(model.state_dict()), (testing::Names{"embedding.weight", "head.weight"}));
 
-  // The gradient is the sum of what both uses give.
+  // The gradient is the sum of the gradients of both uses.
   const Tensor a(model.embedding.weight.value().clone(), true), b(a.value().clone(), true);
   sum(linear(embedding(index_of_two().value(), a), b, {})).backward();
   sum(model(index_of_two())).backward();
@@ -103,7 +103,7 @@ TEST(Tied, what_does_not_fit_is_an_error) {
       EXPECT_ERROR(tie(a.weight, Tensor()), "undefined");
       EXPECT_ERROR(tie(a.weight, a.weight * 2), "result of an operation");
       tie(a.weight, c.weight);
-      tie(a.weight, c.weight);  // already so
+      tie(a.weight, c.weight);  // already tied
       EXPECT_ERROR(tie(c.weight, Tensor(ops::zeros({3, 2}), true)), "is already tied", "weight");
     }
   } wrong;
@@ -124,7 +124,7 @@ TEST(Members, cannot_be_made_to_refer_to_something_else) {
 TEST(Members, copies_and_whole_modules_can) {
   nn::Linear a(2, 3), b(2, 3);
   Tensor copy = a.weight;
-  copy = b.weight;  // a name for another tensor
+  copy = b.weight;  // `copy` now names a different tensor
   EXPECT_TRUE(copy.same_as(b.weight));
   a.weight = a.weight;
   const Tensor weight = b.weight;

@@ -1,4 +1,4 @@
-// Modules by name: walking the tree, containers, hooks, state dicts of other models.
+// Modules by name: walking the tree, containers, hooks, and state dicts of other models.
 #include <tandem/core/ops.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/containers.h>
@@ -235,7 +235,7 @@ TEST(StateDict, TakesNamesThatPyTorchsWrappersChanged) {
   }
 }
 
-// A module whose own names begin as those of a wrapper.
+// A module with names that begin like those of a wrapper.
 TEST(StateDict, KeepsOwnNamesThatLookLikeAWrappers) {
   struct Outer : nn::Module {
     nn::Linear& module = add("module", nn::Linear(2, 2));
@@ -248,7 +248,7 @@ TEST(StateDict, KeepsOwnNamesThatLookLikeAWrappers) {
   EXPECT_EQ(outer.module.bias.value().to_vector<float>(), (std::vector<float>{0, 0}));
 }
 
-// PyTorch's batch norm has had a count of its batches since version 0.4.1.
+// Since version 0.4.1, PyTorch's batch norm has counted its batches.
 TEST(StateDict, ABatchNormWithoutItsCountStartsAtZero) {
   nn::Sequential net{nn::Linear(2, 3), nn::BatchNorm1d(3)};
   auto& norm = dynamic_cast<nn::BatchNorm1d&>(net.submodule("1"));
@@ -259,7 +259,7 @@ TEST(StateDict, ABatchNormWithoutItsCountStartsAtZero) {
   const auto mismatch = net.load_state_dict(state);
   EXPECT_TRUE(mismatch.missing.empty());
   EXPECT_EQ(norm.num_batches_tracked.item(), 0);
-  // Of a batch norm that is not in the state at all, the count is missing as all else.
+  // If a batch norm is not in the state at all, its count is missing like everything else.
   Array count = norm.num_batches_tracked.value();
   count.fill(3);
   EXPECT_EQ(net.load_state_dict({{"0.bias", ops::ones({3})}}, false).missing.size(), 6u);
@@ -268,7 +268,7 @@ TEST(StateDict, ABatchNormWithoutItsCountStartsAtZero) {
   state = alone.state_dict();
   state.pop_back();
   alone.load_state_dict(state);
-  // Nothing else may be missing.
+  // Anything else that is missing is an error.
   state.pop_back();
   EXPECT_ERROR(alone.load_state_dict(state), "1 missing", "running_var");
 }

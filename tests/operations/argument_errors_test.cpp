@@ -1,6 +1,5 @@
-// Mistakes that every operation meets: nothing where a tensor belongs, dimensions that are not there, sizes that
-// nothing can hold, numbers that a dtype does not have. What is checked in one place for all of them still names the
-// operation.
+// Mistakes that every operation may get: undefined Tensors, invalid dimensions, sizes that are too large, and numbers
+// that a dtype can't represent. A single place checks them for all operations, and the error still names the operation.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 
@@ -147,7 +146,7 @@ TEST(ArgumentErrors, SizesThatNothingCanHold) {
   EXPECT_ERROR(chunk(Tensor(counting({0})), large), "chunk", std::to_string(large));
   EXPECT_EQ(split(x, large).size(), 1u);
   const Tensor turned(counting({3}), true);
-  roll(turned, {least}, {0}).backward({.gradient = counting({3})});  // by -2^63, which has no negative
+  roll(turned, {least}, {0}).backward({.gradient = counting({3})});  // shifts by -2^63, which has no negative
   EXPECT_EQ(turned.grad().to_vector<float>(), roll(Tensor(counting({3})), {2}, {0}).value().to_vector<float>());
 }
 
@@ -163,7 +162,7 @@ TEST(ArgumentErrors, NumbersThatADtypeDoesNotHave) {
 }
 
 TEST(ArgumentErrors, MemoryThatSeveralElementsShare) {
-  EXPECT_EQ(add_(Tensor(zeros({2, 0, 5})), 1).numel(), 0);  // a stride of 0 that says nothing
+  EXPECT_EQ(add_(Tensor(zeros({2, 0, 5})), 1).numel(), 0);  // a stride of 0 that has no meaning
   const Tensor x = expand(Tensor(counting({1})), {3});
   EXPECT_ERROR(add_(x, 1), "add_", "(3)", "share memory");
   EXPECT_ERROR(copy_(x, Tensor(counting({3}))), "copy_", "(3)", "share memory");

@@ -54,9 +54,9 @@ std::vector<Row> attention_rows() {
              if (c.has("scale")) options.scale = c.get<double>("scale");
              return scaled_dot_product_attention(c.in[0], c.in[1], c.in[2], options);
            },
-       // Scores of 16 bits, where a GPU makes them first, are rounded before their exponentials are.
+       // A GPU may round 16-bit scores before it computes their exponentials.
        .low_tolerance = 16},
-      // The shapes of its parameters depend on that of its input.
+      // The shapes of its parameters depend on the shape of its input.
       {.op = "multihead_attention",
        .function = multihead_attention,
        .low_inputs = 9,

@@ -1,4 +1,4 @@
-// The device that the tests of the operations compute on.
+// The device on which the tests of operations run.
 #pragma once
 
 #include <tandem/core/device/device.h>

@@ -11,7 +11,7 @@ double power(const Call& c) { return std::stod(c.get<std::string>("p")); }
 }  // namespace
 
 std::vector<Row> distance_rows() {
-  // In 16 bits the steps on the way to a result are rounded too.
+  // In 16 bits, intermediate results are rounded too.
   return {
       {.op = "normalize",
        .function =

@@ -1,4 +1,4 @@
-// What einsum says to equations that do not fit, and what no row of the table shows.
+// Errors of einsum for equations that do not fit, and results that no row of the table tests.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions/einsum.h>
 

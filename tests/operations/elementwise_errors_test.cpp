@@ -1,4 +1,4 @@
-// What the element-wise operations refuse.
+// Arguments that the element-wise operations refuse.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 

@@ -47,7 +47,8 @@ Tensor predicate(Call& c) {
   return f(c.in.at(0));
 }
 
-// In place on a copy, where the result has the shape and dtype of the first operand; otherwise the other form.
+// Works in place on a copy if the result has the shape and dtype of the first operand, and calls the other form
+// otherwise.
 template <Tensor (*in_place)(const Tensor&), Tensor (*f)(const Tensor&)>
 Tensor on_copy(Call& c) {
   const Tensor& x = c.in.at(0);
@@ -137,12 +138,12 @@ std::vector<Row> elementwise_rows() {
       {"softsign", unary<softsign>},
       {"logsigmoid", unary<logsigmoid>},
       {"glu", [](Call& c) { return glu(c.in[0], c.get<std::int64_t>("dim")); }},
-      // The gradient of the weight is a sum of products that were rounded to 16 bits.
+      // The gradient of the weight is a sum of products that are rounded to 16 bits.
       {"prelu", binary<prelu>, "", 64 * machine_epsilon(DType::f32), 3, 16},
       {"clamp", [](Call& c) { return clamp(c.in.at(0), limit(c, "min"), limit(c, "max")); }},
       {"add", with_alpha<add>},
       {"sub", with_alpha<sub>},
-      // The gradient of a repeated operand sums products that were rounded to 16 bits, and they may cancel.
+      // The gradient of a repeated operand is a sum of products that are rounded to 16 bits, and may cancel out.
       {"mul", binary<mul>, "", 64 * machine_epsilon(DType::f32), 3, 16},
       {"div", binary<div>},
       {"pow", binary<pow>},

@@ -14,7 +14,7 @@ Array numbers(const Shape& shape) { return counting(shape).to(device); }
 Array indices(const std::vector<std::int64_t>& values, const Shape& shape) {
   return Array::from(values, shape).to(device);
 }
-// A GPU says so as the result is read.
+// On a GPU, the error is thrown when the result is read.
 void read(const Tensor& x) { x.value().to_vector<double>(); }
 
 TEST(IndexErrors, OutOfRangeSaysWhere) {
@@ -31,7 +31,7 @@ TEST(IndexErrors, OutOfRangeSaysWhere) {
     EXPECT_ERROR(read(embedding(grid, numbers({4, 5}))), "embedding", index, "position 3", "0 to 3");
     EXPECT_ERROR(read(one_hot(grid, 4)), "one_hot", index, "position 3");
   }
-  read(x);  // nothing is left behind
+  read(x);  // no error remains
 }
 
 TEST(IndexErrors, SayWhatDoesNotFit) {

@@ -19,7 +19,7 @@ std::vector<Row> index_rows() {
          return c.has("dim") ? take_along_dim(c.in[0], c.in[1].value(), dim_of(c))
                              : take_along_dim(c.in[0], c.in[1].value());
        }},
-      // A fuzzer's indices are not all different, and which value stays is not said.
+      // A fuzzer's indices may be equal, and it is not specified which value then remains.
       {.op = "scatter",
        .function =
            [](Call& c) {

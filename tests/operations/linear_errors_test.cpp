@@ -1,4 +1,5 @@
-// What linear algebra and attention say to shapes and dtypes that do not fit, and what no row of the table shows.
+// Errors of linear algebra and attention for shapes and dtypes that do not fit, and results that no row of the table
+// tests.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
@@ -73,11 +74,11 @@ TEST(Matmul, ComputesInTheLowerTypeUnderAutocast) {
             DType::bf16);
 }
 
-// One product for batches whose matrices are rows of one table; many where nothing else will do.
+// Batches whose matrices are rows of one table need one product. Others need many, if there is no other way.
 TEST(Matmul, TakesBatchesOfManyStrides) {
   const Array table = ops::map(functors::Affine{1e-3, -1}, counting({6, 5, 4, 3})).to(device);
   const Array right = ops::map(functors::Affine{1e-2, -1}, counting({6, 4, 3, 7})).to(device);
-  const Array a = table.permute({0, 2, 1, 3});  // (6, 4, 5, 3): heads of rows
+  const Array a = table.permute({0, 2, 1, 3});  // (6, 4, 5, 3): attention heads as rows
   const Array expected = ops::matmul(a.contiguous(), right);
   expect_close(expected, ops::matmul(a, right), 1e-6, "heads of rows");
   for (int i = 0; i < 6; ++i)

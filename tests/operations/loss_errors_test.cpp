@@ -1,4 +1,4 @@
-// The commonest mistakes with losses, norms and dropout, and what golden values can't show.
+// Common mistakes with losses, norms and dropout, and results that golden values can't test.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -45,7 +45,7 @@ TEST(LossErrors, BinaryCrossEntropyTakesProbabilities) {
                                       {.weight = ops::ones({2}), .reduction = reduction}),
                  "1 of its 4", "1.001");
     EXPECT_NO_THROW(binary_cross_entropy(input({0, 1, 0, 1}), target, {.reduction = reduction}));
-    // A NaN is no mistake of this function's caller: it came from somewhere else.
+    // A NaN is not the mistake of this function's caller, because it comes from an earlier operation.
     const Tensor loss = binary_cross_entropy(input({0.5f, NAN, 0.5f, 1}), target, {.reduction = reduction});
     EXPECT_TRUE(std::isnan(sum(loss).item()));
   }

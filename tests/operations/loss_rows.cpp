@@ -14,7 +14,7 @@ LossReduction reduction_of(const Call& c) {
   return name == "sum" ? LossReduction::sum : name == "none" ? LossReduction::none : LossReduction::mean;
 }
 
-// The attribute as an array in the dtype of the input, where the case has it.
+// Returns the attribute as an array in the dtype of the input, or an undefined one if the case lacks it.
 Array array_of(const Call& c, const char* key) {
   if (!c.has(key)) return {};
   const auto values = c.get<std::vector<double>>(key);
@@ -33,7 +33,7 @@ Options class_options(const Call& c) {
   return options;
 }
 
-// PyTorch's losses of pairs broadcast, with a warning, and some cases were made so. Here the caller does that.
+// PyTorch's losses of pairs broadcast with a warning, and some cases rely on that. Here the caller broadcasts.
 Tensor in_common_shape(const Call& c, int i) {
   return expand(c.in[i], broadcast_shape(c.in[0].shape(), c.in[1].shape(), "loss"));
 }
@@ -43,7 +43,7 @@ Tensor target_of(const Call& c) { return in_common_shape(c, 1); }
 }  // namespace
 
 std::vector<Row> loss_rows() {
-  // A small loss is the logarithm of a number near 1, and as exact as that.
+  // A small loss is the logarithm of a number near 1, so it is only as exact as that number.
   const double logarithm = 256 * machine_epsilon(DType::f32);
   return {
       {"softmax", [](Call& c) { return softmax(c.in[0], c.get<std::int64_t>("dim")); }},
@@ -58,7 +58,7 @@ std::vector<Row> loss_rows() {
       {"mse_loss", [](Call& c) { return mse_loss(input_of(c), target_of(c), reduction_of(c)); }},
       {.op = "l1_loss",
        .function = [](Call& c) { return l1_loss(input_of(c), target_of(c), reduction_of(c)); },
-       // Rounding makes equals, where the derivative is 0.
+       // Rounding makes some pairs equal, and the derivative there is 0.
        .is_fuzzed = false},
       {.op = "smooth_l1_loss",
        .function =

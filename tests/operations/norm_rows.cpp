@@ -6,7 +6,7 @@ namespace tandem::testing {
 
 namespace {
 
-// of x, and what is added before ReLU where there is something, weight and bias
+// The inputs are x, optionally the array that is added before ReLU, the weight and the bias.
 Tensor normalise(Call& c, BatchNormFusion fusion) {
   BatchNormState state{c.running_mean, c.running_var, c.attributes.at("training"), c.attributes.at("momentum"),
                        c.attributes.at("eps")};
@@ -14,7 +14,7 @@ Tensor normalise(Call& c, BatchNormFusion fusion) {
   return batch_norm(c.in[0], c.in[adds ? 2 : 1], c.in[adds ? 3 : 2], state, fusion, adds ? c.in[1] : Tensor());
 }
 
-// The last `dims` dimensions of the input.
+// Returns the last `dims` dimensions of the input.
 Shape last_dims(const Call& c) {
   const Shape& shape = c.in[0].shape();
   const auto dims = c.get<int>("dims");
@@ -50,7 +50,8 @@ std::vector<Row> norm_rows() {
        .function = [](Call& c) { return normalise(c, {.relu = true, .max_pool_2x2 = true}); },
        .variant = "fused",
        .low_inputs = 1},
-      // Not in 16 bits: rounding between the steps makes equals of unequal values, and another one becomes the maximum.
+      // Not tested in 16 bits: rounding between the steps makes different values equal, and the maximum is then a
+      // different element.
       {.op = "batch_norm_relu_max_pool2d",
        .function = [](Call& c) { return max_pool2d(relu(normalise(c, {})), 2); },
        .variant = "in_steps",

@@ -15,7 +15,7 @@ RecurrentCell cell_named(const std::string& name) {
   return RecurrentCell::tanh;
 }
 
-// All results, as rows of one table.
+// Returns all results as rows of one table.
 Tensor all_of_recurrence(Call& c) {
   const bool biased = c.get<bool>("biased");
   const std::size_t first = biased ? 3 : 2;
@@ -31,7 +31,7 @@ Tensor all_of_recurrence(Call& c) {
 
 std::vector<Row> recurrent_rows() {
   return {
-      // In 16 bits each step rounds the state.
+      // In 16 bits, each step rounds the state.
       {.op = "recurrence", .function = all_of_recurrence, .low_inputs = 5, .low_tolerance = 16},
   };
 }

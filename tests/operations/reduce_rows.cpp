@@ -14,7 +14,7 @@ template <Array (*f)(const Tensor&, const Dims&, bool)>
 Tensor question(Call& c) {
   return f(c.in.at(0), c.dims("dims"), c.get<bool>("keepdim"));
 }
-// Of everything, or along a dimension.
+// Searches the whole array, or along a dimension.
 template <Tensor (*f)(const Tensor&), ValuesAndIndices (*along)(const Tensor&, std::int64_t, bool)>
 Tensor search(Call& c) {
   if (!c.has("dim")) return f(c.in.at(0));

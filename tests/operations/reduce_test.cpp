@@ -1,4 +1,5 @@
-// What a table of PyTorch's values does not show of reductions and sorting: errors, ties, many numbers, threads.
+// Properties of reductions and sorting that a table of PyTorch's values does not test: errors, ties, many numbers,
+// threads.
 #include <tandem/autograd/functions/sort.h>
 #include <tandem/core/ops.h>
 
@@ -54,12 +55,12 @@ TEST(Scan, OfAnExpandedArrayIsThatOfItsCopy) {
 }
 
 #ifndef TANDEM_TABLE_ON_GPU
-// On an emulated GPU this test would take minutes, and the next one is about the CPU's threads.
+// On an emulated GPU, this test would take minutes. The next one tests the CPU's threads.
 TEST(Reduce, OfManyNumbersIsRightInEveryDirection) {
   for (const Shape& shape : {Shape{100003}, Shape{3, 40009}, Shape{9001, 5}, Shape{801, 600}, Shape{7, 300, 40}}) {
     const Array a = random(shape).to(DType::f64);
     for (int d = 0; d < shape.ndim(); ++d) {
-      // The same, computed another way: along a copy whose dimension d is the last, as f64 and one by one.
+      // Computes the same in a different way: in f64, one by one, along a copy whose last dimension is d.
       const Array lines = a.transpose(d, -1).contiguous();
       const std::int64_t n = lines.dim(-1);
       const auto values = lines.to_vector<double>();

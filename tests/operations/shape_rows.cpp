@@ -9,7 +9,7 @@ namespace tandem::testing {
 
 namespace {
 
-// Each part times another number, so that every gradient counts.
+// Each part is multiplied by a different number, so that every gradient matters.
 Tensor weighted(Call& c, const std::vector<Tensor>& parts) {
   const std::size_t first = c.has("first") ? c.get<std::size_t>("first") : 0;
   const std::size_t last = c.has("last") ? c.get<std::size_t>("last") : parts.size();

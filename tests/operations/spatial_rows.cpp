@@ -8,7 +8,7 @@ namespace tandem::testing {
 
 namespace {
 
-// One number, or one for each dimension.
+// Returns the attribute, which is one number or one for each dimension.
 Extent extent_of(Call& c, const char* key, Extent otherwise) {
   if (!c.has(key)) return otherwise;
   return c.attributes.at(key).is_array() ? c.extent(key) : Extent(c.get<std::int64_t>(key));

@@ -1,6 +1,6 @@
-// The table of operations. A row says how to call one; tests/golden/ops_FAMILY.safetensors holds cases of it with
-// PyTorch's values; every test of table_test.cpp runs for every row, on every device there is. To test a new operation,
-// add cases to tests/golden/operations/FAMILY.py and a row to FAMILY_rows.cpp.
+// The table of operations. A row says how to call one operation. tests/golden/ops_FAMILY.safetensors has cases with
+// PyTorch's values. Every test of table_test.cpp runs for every row, on every available device. To test a new
+// operation, add cases to tests/golden/operations/FAMILY.py and a row to FAMILY_rows.cpp.
 #pragma once
 
 #include <tandem/autograd/tensor.h>
@@ -16,13 +16,12 @@
 
 namespace tandem::testing {
 
-// One call of an operation: what a row's function gets.
+// One call of an operation, which a row's function gets.
 struct Call {
   std::vector<Tensor> in;
   const nlohmann::json& attributes;
-  Array running_mean, running_var;  // of batch norms; training moves them
-  // Results without gradient beside the one that is returned, such as indices; golden values: CASE/more0, CASE/more1,
-  // ...
+  Array running_mean, running_var;  // of batch norms; training changes them
+  // Additional results without a gradient, such as indices. Their golden values are CASE/more0, CASE/more1, ...
   std::vector<Array> more = {};
 
   template <class T>
@@ -36,33 +35,34 @@ struct Call {
     return result;
   }
   Extent extent(const char* key) const { return {attributes.at(key).at(0), attributes.at(key).at(1)}; }
-  // Input `i`, or an undefined Tensor where the case has fewer.
+  // Returns input `i`, or an undefined Tensor if the case has fewer inputs.
   Tensor optional(std::size_t i) const { return i < in.size() ? in[i] : Tensor(); }
 };
 
 struct Row {
-  std::string op;  // as the golden cases name it, and as the header declares it
+  std::string op;  // the name in the golden cases and in the header
   Tensor (*function)(Call&);
-  std::string variant = "";  // tells two rows of one op apart
-  // Of the golden comparison, in units of the largest expected magnitude. 64 units in the last place: about 1e-5.
+  std::string variant = "";  // distinguishes two rows of one op
+  // The tolerance of the golden comparison, relative to the largest expected magnitude. 64 units in the last place are
+  // about 1e-5.
   double tolerance = 64 * machine_epsilon(DType::f32);
-  // How many of the inputs, from the first, may be 16-bit; 0: the operation is not tested in 16 bits.
+  // The number of inputs, from the first one, that may be 16-bit. With 0, the operation is not tested in 16 bits.
   int low_inputs = 3;
-  // In 16 bits, in units in the last place of the largest value.
+  // The tolerance in 16 bits, in units in the last place of the largest value.
   double low_tolerance = 4;
-  // The result has the dtype of 16-bit inputs; otherwise it is f32.
+  // Whether the result has the dtype of 16-bit inputs. Otherwise it is f32.
   bool keeps_dtype = true;
-  // Gradients and results can be compared for inputs that a fuzzer makes: no ties that are broken in an unspecified
-  // way, nothing random.
+  // Whether gradients and results can be compared for a fuzzer's inputs. They must not depend on the order of ties or
+  // on random numbers.
   bool is_fuzzed = true;
 
-  // Other operations of the headers that this row runs.
+  // Other operations in the headers that this row runs.
   std::vector<std::string> also = {};
 
   std::string name() const { return op + (variant.empty() ? "" : "_" + variant); }
 };
 
-// The rows of a family: those of autograd/functions/FAMILY.h.
+// The rows of a family, which are the operations of autograd/functions/FAMILY.h.
 std::vector<Row> attention_rows();
 std::vector<Row> distance_rows();
 std::vector<Row> dropout_rows();
@@ -78,7 +78,7 @@ std::vector<Row> shape_rows();
 std::vector<Row> sort_rows();
 std::vector<Row> spatial_rows();
 
-// Functions of rows for the commonest signatures.
+// Functions of rows for the most common signatures.
 template <Tensor (*f)(const Tensor&)>
 Tensor unary(Call& c) {
   return f(c.in.at(0));

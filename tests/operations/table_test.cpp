@@ -87,7 +87,7 @@ class Operation : public ::testing::TestWithParam<FamilyRow> {
     return found;
   }
 
-  // The call that the case describes, on these inputs.
+  // Returns the call of the case with these inputs.
   Call call(const Case& c, const std::vector<Array>& inputs) const {
     Call result{{}, c.attributes, {}, {}};
     for (const Array& input : inputs) result.in.emplace_back(input, is_floating(input.dtype()));
@@ -99,7 +99,7 @@ class Operation : public ::testing::TestWithParam<FamilyRow> {
     return result;
   }
 
-  // Forward, and backward from grad_output (undefined: none).
+  // Runs forward, and backward from grad_output if it is defined.
   Result run(const Case& c, const std::vector<Array>& inputs, const Array& grad_output) const {
     Call made = call(c, inputs);
     const Tensor output = row().function(made);
@@ -156,12 +156,12 @@ TEST_P(Operation, TakesChannelsLast) {
 }
 
 TEST_P(Operation, GradientsAgreeWithFiniteDifferences) {
-  // Each input element costs two calls.
+  // Each input element takes two calls.
   const std::int64_t most = device.is_cpu() ? 1500 : 100;
   int checked = 0;
   bool has_gradients = false;
   for (const Case& c : cases()) {
-    // Special values (infinities, NaN, ties) have no finite differences; some gradients leave out a part by intent.
+    // Special values (infinities, NaN, ties) have no finite differences, and some gradients omit a part on purpose.
     if (!has(c, "grad_output") || c.attributes.contains("special")) continue;
     has_gradients = true;
     std::int64_t elements = 0;
@@ -181,12 +181,13 @@ TEST_P(Operation, GradientsAgreeWithFiniteDifferences) {
   EXPECT_TRUE(checked > 0 || !has_gradients || !device.is_cpu()) << "no case is small enough";
 }
 
-// In 16 bits: what f32 gives for the same (rounded) inputs, to a few units in the last place of the largest value.
+// In 16 bits, the results are those of f32 for the same rounded inputs, within a few units in the last place of the
+// largest value.
 TEST_P(Operation, ComputesIn16Bits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const double tolerance = row().low_tolerance * machine_epsilon(dtype);
     for (const Case& c : cases()) {
-      if (c.attributes.value("special", json()) == true) continue;  // many overflow
+      if (c.attributes.value("special", json()) == true) continue;  // many cases overflow
       std::vector<Array> low, wide;
       bool lowered = false;
       for (const Array& input : c.inputs) {
@@ -213,13 +214,13 @@ TEST_P(Operation, ComputesIn16Bits) {
   }
 }
 
-// Shapes, dtypes and strides that nobody thought of: an operation computes what it computes for contiguous copies of
-// them, or says with an Error why it can't.
+// Tries random shapes, dtypes and strides. An operation has the same results as for contiguous copies, or throws an
+// Error that says why it can't compute them.
 class Fuzzer {
  public:
   explicit Fuzzer(unsigned seed) : random_(seed) {}
 
-  // Mostly something close to `like`, sometimes anything.
+  // Returns an array that is usually similar to `like`, and sometimes arbitrary.
   Array input(const Array& like) {
     Shape shape = like.shape();
     if (chance(3)) {
@@ -236,7 +237,7 @@ class Fuzzer {
     return Array::from(values, shape).to(dtype).to(device);
   }
 
-  // The same numbers with other strides.
+  // Returns the same numbers with different strides.
   Array view(const Array& a) {
     switch (below(4)) {
       case 0: return strided(a);
@@ -260,7 +261,7 @@ class Fuzzer {
 TEST_P(Operation, ComputesAnythingOrSaysWhyNot) {
   if (!row().is_fuzzed) return;
   const auto all = cases();
-  // TANDEM_FUZZ=1000:500 tries the 500 seeds from 1000 on.
+  // TANDEM_FUZZ=1000:500 tries 500 seeds, beginning with 1000.
   int first = 0, rounds = device.is_cpu() ? 60 : 12;
   if (const char* seeds = std::getenv("TANDEM_FUZZ")) {
     ASSERT_EQ(std::sscanf(seeds, "%d:%d", &first, &rounds), 2) << "TANDEM_FUZZ is FIRST:COUNT, got " << seeds;
@@ -306,13 +307,13 @@ TEST(OperationTable, HasARowForEachGoldenCaseAndACaseForEachRow) {
   }
 }
 
-#ifdef TANDEM_WITHOUT_ANNEXES  // there the headers of annexes say nothing
+#ifdef TANDEM_WITHOUT_ANNEXES  // in that build, annexes' headers declare nothing
 constexpr const char* headers = TANDEM_PROGRAM_DIR "/../include/tandem/autograd/functions";
 #else
 constexpr const char* headers = TANDEM_SOURCE_DIR "/autograd/functions";
 #endif
 
-// The functions that the headers of the families declare.
+// Returns the functions that the headers of the families declare.
 std::set<std::string> declared_operations() {
   std::set<std::string> names;
   const std::regex declaration(R"(^(?:inline )?(?:[A-Za-z_:]+(?:<[^>]*>)?) ([a-z_0-9]+)\()");

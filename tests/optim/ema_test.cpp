@@ -14,7 +14,7 @@ using optim::ExponentialMovingAverage;
 using testing::array_of;
 using Floats = std::vector<float>;
 
-// A parameter that is channels last, as the weights of convolutions are on a GPU, has the averages of one in rows.
+// A channels-last parameter, like the weights of convolutions on a GPU, has the same averages as a row-major one.
 TEST(ExponentialMovingAverage, FollowsParametersInAnyOrderOfMemory) {
   Tensor rows(testing::counting({2, 3, 4, 5}), true), images(testing::counting({2, 3, 4, 5}).channels_last(), true);
   ExponentialMovingAverage by_rows({{"a", rows}}, {}, {.decay = 0.5}), by_images({{"a", images}}, {}, {.decay = 0.5});
@@ -82,7 +82,7 @@ TEST(ExponentialMovingAverage, StateGoesRound) {
   EXPECT_EQ(state[0].name, "module.a");
   EXPECT_EQ(state[1].name, "n_averaged");
   second.load_state_dict(state);
-  second.update();  // not a copy any more
+  second.update();  // the second update is not a copy
   EXPECT_EQ(second.averages()[0].array.to_vector<float>(), (Floats{1, 2}));
   EXPECT_ERROR(second.load_state_dict({state[1]}), "module.a");
   EXPECT_ERROR(second.load_state_dict({state[0]}), "n_averaged");

@@ -1,4 +1,4 @@
-// What optimizers refuse: groups and parameters that are not there, or are something else by now.
+// Groups and parameters that optimizers refuse, because they do not exist or have changed.
 #include <tandem/autograd/functions/elementwise.h>
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/core/ops.h>
@@ -24,7 +24,7 @@ TEST(OptimizerErrors, ParametersThatAreNone) {
   EXPECT_ERROR(SGD({{"a", parameter()}, {"b", parameter() * 2}}, {}), "SGD", "parameter b", "only leaves");
 }
 
-// As at construction, and the options stay what they were.
+// The errors are the same as at construction, and the options do not change.
 TEST(OptimizerErrors, OptionsThatMakeNoSenseLater) {
   SGD sgd({{"a", parameter()}}, {.lr = 0.1, .momentum = 0.9, .nesterov = true});
   EXPECT_ERROR(sgd.set_lr(-1), "SGD", "lr", "-1");
@@ -54,7 +54,7 @@ TEST(OptimizerErrors, ParametersThatHaveChanged) {
   a.set_grad(ones({2, 3}, DType::f64));
   EXPECT_ERROR(first.step(), "SGD", "parameter a", "f64", "before you construct the optimizer");
   b.set_grad(ones({2, 3}));
-  second.step();  // its state lies as the parameter does
+  second.step();  // its state has the parameter's layout
   b.set_value(ones({3, 2}).transpose(0, 1));
   b.set_grad(ones({2, 3}));
   EXPECT_ERROR(second.step(), "SGD", "parameter b", "(1, 2)");

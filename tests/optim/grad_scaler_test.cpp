@@ -100,7 +100,7 @@ TEST(GradScaler, UnscaleGivesTheTrueSizeOnce) {
 }
 
 TEST(GradScaler, ScaledF16GradientsKeepWhatUnscaledOnesLose) {
-  // Each product is below f16's smallest number; with the loss scaled it is not.
+  // Each product is below f16's smallest number. With a scaled loss, it is above.
   const auto gradient = [](bool enabled) {
     Tensor w(ops::full({1, 1}, 1), true);
     SGD sgd({{"w", w}}, {.lr = 0});

@@ -1,4 +1,5 @@
-// Optimizers by PyTorch's names, as golden files and Python have them. Null for one that this build leaves out.
+// Makes optimizers by PyTorch's names, as golden files and Python use them. Null if this build leaves the optimizer
+// out.
 #pragma once
 
 #include <tandem/optim/adam.h>

@@ -20,7 +20,7 @@ using Floats = std::vector<float>;
 Tensor parameter(const Floats& values) { return Tensor(array_of(values), true); }
 Floats values_of(const Array& a) { return a.to_vector<float>(); }
 
-// Relative to the largest of the array: a number near zero has no digits of its own.
+// The tolerance is relative to the largest number of the array, because a number near zero has no exact digits.
 void expect_near(const Array& expected, const Array& found, double tolerance, const std::string& what) {
   ASSERT_EQ(expected.shape(), found.shape()) << what;
   const auto e = values_of(expected), f = values_of(found);
@@ -63,7 +63,7 @@ TEST(Optimizers, EqualPyTorchForFiftySteps) {
 #endif
 }
 
-// Every optimizer, with all of its state.
+// Returns every optimizer, with options that use all of its state.
 std::vector<std::pair<std::string, nlohmann::json>> all_optimizers() {
   return {{"SGD", {{"lr", 0.1}, {"momentum", 0.9}}},
           {"Adam", {{"lr", 0.1}, {"amsgrad", true}, {"weight_decay", 0.1}}},
@@ -88,7 +88,7 @@ TEST(Optimizers, StateGoesRoundAndTrainingContinuesToTheBit) {
     Tensor c(a.value().clone(), true), d(b.value().clone(), true), other(never.value().clone(), true);
     const auto second = testing::make_optimizer(kind, {{"a", c}, {"b", d}, {"never", other}}, options);
     EXPECT_TRUE(second->state_dict().empty());
-    // What it did before it loads must leave no trace.
+    // The step before loading must leave no trace.
     const Array before = c.value().clone();
     step(*second, c, d, 0.9f);
     c.set_value(before);
@@ -166,7 +166,7 @@ TEST(Optimizers, MomentumMayBeginLater) {
   sgd.step();
   EXPECT_TRUE(sgd.state_dict().empty() || sgd.state_dict().size() == 0);
   sgd.set_momentum(0.5, 0);
-  sgd.step();  // the velocity starts as the gradient
+  sgd.step();  // the velocity begins as the gradient
   EXPECT_EQ(values_of(a.value()), Floats{-1});
   sgd.step();  // 0.5 * 1 + 0.5 * 1
   EXPECT_EQ(values_of(a.value()), Floats{-2});

@@ -1,4 +1,4 @@
-// What holds of RMSprop and Adagrad alone; optimizers_test.cpp tests them with all others.
+// Tests that only RMSprop and Adagrad need. optimizers_test.cpp tests them with all other optimizers.
 #include <tandem/core/ops.h>
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/rmsprop.h>

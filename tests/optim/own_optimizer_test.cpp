@@ -1,4 +1,4 @@
-// Optimizers that the library does not know, written against its public headers alone: those of apps/examples.
+// Optimizers that are not in the library, and use only its public headers: those of apps/examples.
 #include <tandem/core/ops.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>
@@ -26,14 +26,14 @@ using testing::array_of;
 using testing::expect_close;
 using testing::expect_same;
 
-// Numbers between -1 and 1, other ones in each step. The Python below makes the same.
+// Returns numbers between -1 and 1, which differ from step to step. The Python code below computes the same numbers.
 Array gradient(const Shape& shape, int step) {
   std::vector<float> values(static_cast<std::size_t>(shape.product()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(1 + 3 * step + double(i)));
   return array_of(values, shape);
 }
 
-// Two matrices, a wide and a tall one, each in a group of its own.
+// A wide matrix and a tall one, each in a separate group.
 template <class T>
 struct Job {
   Tensor wide{gradient({2, 3}, 100), true}, tall{gradient({4, 2}, 101), true};
@@ -77,7 +77,7 @@ TYPED_TEST(OwnOptimizer, GoesWithSchedules) {
   EXPECT_EQ(scheduled.optimizer.lr(1), 0.25 / 8);
 }
 
-// Both look at the direction of a gradient, so that a clipped gradient shows in the state.
+// Both optimizers use only the direction of a gradient, so clipping is visible only in the state.
 TYPED_TEST(OwnOptimizer, GoesWithClipping) {
   Job<TypeParam> clipped, whole;
   clipped.set_gradients();
@@ -147,12 +147,12 @@ TEST(Lion, MovesParametersByItsFormula) {
   EXPECT_EQ(job.optimizer.state_dict()[0].name, "wide/exp_avg");
 }
 
-// A diagonal matrix stays diagonal: each of its numbers goes through the iteration alone.
+// A diagonal matrix stays diagonal, so the iteration transforms each of its numbers separately.
 TEST(Muon, BringsSingularValuesNearOne) {
   std::vector<double> values(12);
   const std::vector<double> diagonal = {1, -0.5, 0.1};
   for (int i = 0; i < 3; ++i) values[i * 4] = diagonal[i];
-  const Array square = Array::from(values, {4, 3}).to(DType::f32);  // rows 0 to 2 hold the diagonal
+  const Array square = Array::from(values, {4, 3}).to(DType::f32);  // rows 0 to 2 contain the diagonal
   std::vector<double> expected(12);
   for (int i = 0; i < 3; ++i) {
     double x = diagonal[i] / std::sqrt(1.26);
@@ -169,7 +169,7 @@ TEST(Muon, IsForMatrices) {
   EXPECT_ERROR(Muon({{"layer.bias", Tensor(ops::zeros({3}), true)}}), "Muon: layer.bias is (3)", "AdamW");
 }
 
-// PyTorch's computes the iteration in bf16.
+// PyTorch's Muon computes the iteration in bf16.
 TEST(Muon, EqualsPyTorchWithinBf16) {
   TANDEM_NEEDS_TORCH();
   const auto outcome = testing::run_process({"/usr/bin/env", testing::torch_python(), "-c", R"(
@@ -200,7 +200,7 @@ print(*wide.flatten().tolist(), *tall.flatten().tolist())
   expect_close(all.slice(0, 6, 14).reshape({4, 2}), job.tall.value(), 0.02, "tall");
 }
 
-// A rule with counts and with numbers that are equal for a whole parameter, through the way of a program's own rules.
+// A program's own rule that uses counts, and numbers that are equal for a whole parameter.
 TEST(OwnRule, EqualsTheLibrarys) {
   class Copy : public optim::FusedOptimizer<optim::AdamOptions> {
    public:
@@ -212,7 +212,7 @@ TEST(OwnRule, EqualsTheLibrarys) {
       return optim::own_rule(rules::Adam<false>{{lr(), 0.9, 0.999, 1e-8, 0, 1, 1}});
     }
   };
-  const Shape shape{300, 300};  // several pieces
+  const Shape shape{300, 300};  // large enough for several pieces
   Tensor here(gradient(shape, 0), true), there(gradient(shape, 0), true);
   Copy copy({{"weight", here}});
   optim::Adam adam({{"weight", there}});
@@ -237,7 +237,7 @@ struct AveragingOptions {
   }
 };
 
-// An optimizer of whole arrays that counts its updates: p = p - g / (updates so far + 1).
+// An optimizer that updates whole arrays and counts its updates: p = p - g / (updates so far + 1).
 class Averaging : public optim::OptimizerOf<AveragingOptions> {
  public:
   explicit Averaging(std::vector<NamedTensor> parameters)

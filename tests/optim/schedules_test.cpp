@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 Json golden() { return Json::parse(std::ifstream(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/schedules.json")); }
 
-// Two groups of one parameter.
+// Makes an optimizer with one parameter in each group.
 std::unique_ptr<Optimizer> make_optimizer(const std::vector<double>& lrs, const std::string& kind = "SGD") {
   const auto p = [] { return std::vector<NamedTensor>{{"p", Tensor(ops::zeros({1}), true)}}; };
   if (kind == "SGD")
@@ -85,7 +85,7 @@ TEST(Schedules, EqualPyTorchs) {
       if (step > 0) schedule->step();
       for (int group = 0; group < 2; ++group) {
         const double expected = row.at("lrs")[step][group];
-        // PyTorch goes from each learning rate to the next, and gathers rounding as it goes.
+        // PyTorch computes each learning rate from the previous one, and accumulates rounding errors.
         EXPECT_NEAR(optimizer->lr(group), expected, 1e-13 + 1e-12 * expected) << "step " << step << ", group " << group;
         EXPECT_EQ(schedule->last_lr()[group], optimizer->lr(group));
         if (row.contains("momenta"))
@@ -97,7 +97,7 @@ TEST(Schedules, EqualPyTorchs) {
 }
 
 TEST(Schedules, GoOnWhereTheyWere) {
-  const Json all = golden();  // must outlive the rows
+  const Json all = golden();  // must exist longer than the rows
   for (const Json& row : all.at("schedules")) {
     const auto one = make_optimizer(row.at("base_lrs"), row.at("optimizer")),
                two = make_optimizer({1, 1}, row.at("optimizer"));
@@ -199,7 +199,7 @@ TEST(ScheduleErrors, Nonsense) {
   EXPECT_ERROR(schedule.load_state_dict(state), "undefined");
 }
 
-// The length of a cycle outgrows 64 bits, the search for it ends all the same.
+// The length of a cycle exceeds 64 bits, but the search for the cycle still ends.
 TEST(ScheduleErrors, WarmRestartsOfAnyLength) {
   SGD optimizer({{"a", Tensor(ops::ones({2, 3}), true)}}, {.lr = 1});
   LrScheduler schedule(optimizer, CosineAnnealingWarmRestarts{.T_0 = 5, .T_mult = 1 << 30});

@@ -32,7 +32,7 @@ SGDOptions options_of(const nlohmann::json& json) {
           .nesterov = json.value("nesterov", false)};
 }
 
-// How many floats lie between two of the same sign.
+// Returns how many floats are between two floats of the same sign.
 std::int64_t ulps(float a, float b) {
   return std::abs(std::int64_t{std::bit_cast<std::int32_t>(a)} - std::int64_t{std::bit_cast<std::int32_t>(b)});
 }
@@ -61,7 +61,7 @@ TEST(Sgd, OneStepIsWithinOneUlpOfPyTorch) {
   const testing::Golden golden("sgd.safetensors");
   for (const auto& [name, options] : golden.cases()) {
     for (int step = 0; step < 5; ++step) {
-      // From PyTorch's own weights; momentum would need its earlier values too.
+      // Each step begins with PyTorch's weights. With momentum, it would also need PyTorch's velocities.
       if (step > 0 && options.value("momentum", 0.0) != 0) break;
       Tensor weight((step == 0 ? golden[name + "/initial"] : golden[name + "/weights"].select(0, step - 1)).clone(),
                     true);
@@ -141,7 +141,7 @@ TEST(Sgd, ParametersWithoutGradientStay) {
   EXPECT_EQ(values_of(unused), (Floats{2}));
   EXPECT_EQ(values_of(frozen), (Floats{3}));
   EXPECT_EQ(sgd.state_dict().size(), 1u);
-  // Its momentum starts with its first gradient, not before.
+  // The momentum of `unused` starts with its first gradient, and not earlier.
   used.zero_grad();
   unused.set_grad(array_of({1}));
   sgd.step();
@@ -186,7 +186,7 @@ TEST(Sgd, AStepIsAnInPlaceChange) {
   const Tensor with_other = other * other;
   sgd.step();
   EXPECT_ERROR(kept.backward(), "mul", "SGD::step");
-  with_other.backward();  // had no gradient, was not written
+  with_other.backward();  // `other` had no gradient, so it was not written
 }
 
 TEST(Sgd, StateGoesRoundAndTrainingContinuesToTheBit) {
@@ -268,7 +268,7 @@ TEST(Arena, ArraysLieAsTheirModels) {
   EXPECT_TRUE(arena[1].is_contiguous());
 }
 
-// Channels last, as the weights of convolutions lie on a GPU. Gradients may lie in any order.
+// A channels-last parameter, like the weights of convolutions on a GPU. Gradients may have any layout.
 TEST(Sgd, UpdatesParametersInTheirOwnOrderOfMemory) {
   const Array numbers = testing::counting({2, 3, 4, 5}), gradient = testing::counting({2, 3, 4, 5});
   Tensor rows(numbers.clone(), true), images(numbers.channels_last(), true);

@@ -20,7 +20,7 @@ using optim::save_optimizer;
 using testing::array_of;
 using Floats = std::vector<float>;
 
-// A model of two parameters, and what its gradients are in a step.
+// A model with two parameters, and their gradients in each step.
 struct Job {
   Tensor a, b;
   std::unique_ptr<optim::Optimizer> optimizer;
@@ -90,7 +90,7 @@ TEST(StateFile, WhatDoesNotFitIsAnErrorAndChangesNothing) {
   EXPECT_ERROR(load_optimizer(path, *sgd.optimizer), "maximize");
 }
 
-// The Python of docs/optimizers.md, as it stands there.
+// The Python code of docs/optimizers.md, unchanged.
 std::string documented_python() {
   std::ifstream file(std::string(TANDEM_SOURCE_DIR) + "/docs/optimizers.md");
   std::stringstream text;
@@ -101,7 +101,7 @@ std::string documented_python() {
   return page.substr(begin + fence.size(), page.find("```", begin + fence.size()) - begin - fence.size());
 }
 
-// Ours begins, PyTorch goes on, ours ends: as if one of them had done it all.
+// Tandem begins the training, PyTorch continues it, and Tandem finishes it. The result is as if only one had trained.
 TEST(StateFile, TrainingGoesOnInPyTorchAndBack) {
   TANDEM_NEEDS_TORCH();
   const testing::TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// Trains a small network for three steps. Fails as its arguments say: one kind of failure, at one point, on one rank.
+// Trains a small network for three steps. Its arguments choose a failure, a point and a rank.
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/tandem.h>
 
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     Net model;
     DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 1, .bytes = 1}});
     // The gradients of the last layer are ready first. When those of the first layer are ready, the buckets of the
-    // other layers are on their way.
+    // other layers have been started.
     const auto first = model.c.weight.on_grad_ready([&] { here("backward"); });
     const auto late = model.a.weight.on_grad_ready([&] { here("bucket"); });
     optim::SGD optimizer(model.parameters(), {.lr = 0.1});

@@ -1,5 +1,5 @@
-// Tries oneDNN's convolutions, those with known faults too, beside sums in f64: layers that numbers make up, and those
-// that the table in core/cpu/onednn_faults.cpp is about. tests/long/onednn_faults runs it.
+// Tries oneDNN's convolutions, including those with known faults, and compares them with sums in f64. The layers are
+// random, or those of the table in core/cpu/onednn_faults.cpp. tests/long/onednn_faults runs this program.
 //   onednn_faults [LAYERS]
 #include <tandem/core/cpu/conv/onednn_conv.h>
 #include <tandem/core/cpu/onednn.h>
@@ -34,10 +34,11 @@ struct Count {
   int tried = 0, wrong = 0, refused = 0;
 };
 
-// Relative to f64, oneDNN's own rounding is far below these.
+// oneDNN's own rounding errors, relative to f64, are far smaller.
 double allowed(DType dtype) { return dtype == DType::bf16 ? 2e-2 : 1e-4; }
 
-// The RMS of the difference, relative to that of `expected`. Nothing where that is 0: the layer sees padding alone.
+// The RMS of the difference, relative to that of `expected`. Undefined if that is 0, because the layer sees only
+// padding.
 std::optional<double> relative_rms(const Array& found, const Array& expected) {
   const auto f = found.to(DType::f64).contiguous().to_vector<double>(), e = expected.contiguous().to_vector<double>();
   double difference = 0, sum = 0;
@@ -48,7 +49,7 @@ std::optional<double> relative_rms(const Array& found, const Array& expected) {
   return sum == 0 ? std::nullopt : std::optional(std::sqrt(difference / sum));
 }
 
-// oneDNN computes the pass. Returns false where it has no kernel, or another method is always faster.
+// Computes the pass with oneDNN. Returns false if oneDNN has no kernel for it, or if another method is always faster.
 bool run(cpu::ConvPass pass, const Window& window, const cpu::ConvArrays& arrays) {
   const auto method = cpu::make_onednn_conv(cpu::ConvLayer(pass, window, arrays));
   if (!method->pays()) return false;
@@ -56,7 +57,7 @@ bool run(cpu::ConvPass pass, const Window& window, const cpu::ConvArrays& arrays
   return true;
 }
 
-// The result `y` of a pass, which starts out as NaN.
+// Computes a pass into `y`, which is filled with NaN first, and counts the result.
 void attempt(Count& count, const char* name, cpu::ConvPass pass, const Layer& layer, Array y,
              const cpu::ConvArrays& arrays, const Array& expected) {
   y.fill(NAN);
@@ -70,7 +71,7 @@ void attempt(Count& count, const char* name, cpu::ConvPass pass, const Layer& la
   if (++count.wrong <= 5) std::cout << "  wrong: " << name << " of " << layer << ": error " << *error << "\n";
 }
 
-// All three passes of a layer.
+// Tries all three passes of a layer.
 void try_layer(Count& count, const Layer& l) {
   const Array x = ops::randn(l.x).channels_last().to(l.dtype);
   const Array weight =
@@ -101,7 +102,7 @@ std::int64_t channels() {
   return often[drawn(0, 13)];
 }
 
-// Any layer whose outputs have at least one pixel.
+// Returns a random layer whose outputs have at least one pixel.
 Layer any_layer(DType dtype) {
   for (;;) {
     Window w{.kernel = {drawn(1, 7), drawn(1, 7)}};
@@ -138,7 +139,7 @@ Layer dilated_sums() {
   return l;
 }
 
-// An Inf in one pixel must stay in that pixel's outputs, with an odd number of inputs.
+// An Inf in one pixel must affect only that pixel's outputs. The number of input channels is odd.
 void try_inf(Count& count) {
   const std::int64_t inputs = 2 * drawn(0, 40) + 1, outputs = channels(), width = drawn(2, 12);
   const Array x = ops::randn({1, inputs, 1, width}).channels_last(), weight = ops::randn({outputs, inputs, 1, 1});

@@ -1,5 +1,5 @@
-// Trains what a number says: a model, optimizers, schedules and an average, by fit() or by a loop that is written out.
-// With --kill-at, one rank ends without a word after that step.
+// Trains a random model with random optimizers, schedules and an average, which a number chooses. It uses fit() or a
+// hand-written loop. With --kill-at, one rank is killed after that step.
 #include <tandem/tandem.h>
 
 #include <csignal>
@@ -9,7 +9,7 @@ using namespace tandem::distributed;
 
 namespace {
 
-// What the number says. Each choice takes some of its bits.
+// The choices of the number. Each choice uses some of its random bits.
 class Choices {
  public:
   explicit Choices(std::uint64_t seed) : numbers_(seed) {}
@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
       if (trainer.steps() == kill_at && group->rank() == kill_rank) std::raise(SIGKILL);
     });
     if (choices.coin()) manual_seed(options.seed + static_cast<std::uint64_t>(group->rank()));
-    // An evaluation that draws random numbers.
+    // The evaluation draws random numbers.
     const auto evaluate = [&] {
       return std::vector<Metric>{{"noise", static_cast<double>(default_generator().next_u64() % 100)}};
     };

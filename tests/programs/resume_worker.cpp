@@ -1,12 +1,12 @@
-// Trains a small network on noise. Much of what a job needs to go on belongs to its ranks here: random numbers of each
-// rank's own for dropout, PowerSGD from an early step on, and gradients that are ready in another order than expected.
+// Trains a small network on noise. Many parts of its state differ between ranks: random numbers for dropout, PowerSGD
+// from an early step on, and gradients that are ready in an unexpected order.
 #include <tandem/tandem.h>
 
 using namespace tandem;
 using namespace tandem::distributed;
 
 // The layers are registered in the reverse order of their use, so the buckets are rebuilt after the first step. All
-// gradients are more bytes than Gloo sends to each rank directly.
+// gradients together are too large for Gloo to send directly to each rank.
 struct Net : nn::Module {
   nn::Linear& last = add("last", nn::Linear(128, 10));
   nn::Linear& middle = add("middle", nn::Linear(256, 128));

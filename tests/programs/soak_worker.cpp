@@ -1,4 +1,5 @@
-// Trains a tiny network for many steps. Prints how much memory each rank has gained since the first tenth of the steps.
+// Trains a tiny network for many steps. Prints how much the memory of each rank has grown since the first tenth of the
+// steps.
 #include <tandem/tandem.h>
 
 #include <fstream>
@@ -14,7 +15,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return b(flatten(norm(reshape(a(x), {x.dim(0), 16, 1, 1})), 1)); }
 };
 
-// The memory that this process holds (resident set), in KiB.
+// Returns the resident set size of this process in KiB.
 double resident() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

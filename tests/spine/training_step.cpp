@@ -1,5 +1,5 @@
-// One training step of mnist_ddp, from the files of MNIST to new weights, as one of two processes: scripts/check_spine
-// builds this program with gcov, runs it twice at once, and reads which lines of the library the step has executed.
+// One training step of mnist_ddp, from MNIST's files to new weights, as one of two processes. scripts/check_spine
+// builds this program with gcov, runs two processes of it, and reads which lines of the library the step has executed.
 #include <tandem/tandem.h>
 
 #include <iostream>
@@ -11,7 +11,7 @@ extern "C" void __gcov_dump();
 using namespace tandem;
 using namespace tandem::distributed;
 
-// Arguments: the folder of MNIST and a file where the two ranks meet. RANK and WORLD_SIZE say which rank this is.
+// Arguments: MNIST's folder, and a file in which the two ranks meet. RANK and WORLD_SIZE say which rank this is.
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string folder = argv[1], meeting_place = argv[2];
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
       optimizer.zero_grad();
       criterion(ddp(image), label).backward();
       optimizer.step();
-      __gcov_dump();  // what follows, the end of the process too, is not counted
+      __gcov_dump();  // everything later is not counted, not even the end of the process
       break;
     }
     group->barrier()->wait();

@@ -1,4 +1,4 @@
-// Tests that need a process of their own, because other tests leave threads or a GPU's context behind.
+// Runs a test in a separate process, because other tests leave threads or a GPU's context behind.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace tandem::testing {
 
-// Runs the calling test once more in a new process, and `body` there.
+// Runs the calling test again in a new process, and `body` only there.
 inline void alone(const std::function<void()>& body) {
   if (std::getenv("TANDEM_TEST_ALONE")) return body();
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();

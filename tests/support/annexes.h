@@ -1,4 +1,4 @@
-// Tests of what annexes add (third_party/annexes.txt) are skipped where a build leaves these out.
+// Skips tests of annexes (third_party/annexes.txt) in builds without annexes.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Making arrays for tests, and comparing them.
+// Makes arrays for tests, and compares them.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -29,8 +29,8 @@ inline Array counting(const Shape& shape, DType dtype = DType::f32) {
 }
 
 // A view with the same numbers, in which no two neighbours are adjacent in memory. Every dimension is a slice of a
-// larger one, and the dimensions lie in reverse order. The memory around the numbers holds NaN, or 255 for a dtype
-// without NaN.
+// larger one, and the dimensions are in reverse order in memory. The memory around the numbers holds NaN, or 255 for a
+// dtype without NaN.
 inline Array strided(const Array& array) {
   Shape larger;
   Dims reversed;
@@ -74,7 +74,7 @@ inline void expect_same(const Array& expected, const Array& found, const std::st
       << what << ": " << found << ", expected " << expected;
 }
 
-// The RMS of the difference, relative to that of `expected`.
+// The RMS of the difference, relative to the RMS of `expected`.
 inline double relative_rms(const Array& found, const Array& expected) {
   const auto f = found.to(DType::f64).contiguous().to_vector<double>(),
              e = expected.to(DType::f64).contiguous().to_vector<double>();

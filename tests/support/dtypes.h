@@ -1,4 +1,4 @@
-// The dtypes that a test goes through.
+// The dtypes that tests use.
 #pragma once
 
 #include <tandem/core/base/dtype.h>
@@ -9,7 +9,7 @@ inline constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::bf16, DTyp
                                        DType::i64, DType::i32, DType::u8,   DType::boolean};
 inline constexpr DType floating_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
-// The distance from 1 to the next larger number. Two results that differ in one rounding have this relative distance.
+// The distance from 1 to the next larger number. Two results that differ by one rounding have this relative distance.
 inline double machine_epsilon(DType dtype) {
   switch (dtype) {
     case DType::f64: return 0x1p-52;

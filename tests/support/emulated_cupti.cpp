@@ -1,5 +1,5 @@
-// A library that stands in for CUPTI. When it is flushed, it hands over one record of each kind that is enabled, as of
-// an emulated GPU. The environment variable TANDEM_EMULATED_CUPTI says what goes wrong: "version" (it has another one),
+// A library that replaces CUPTI. When it is flushed, it delivers one record of each enabled kind, as if from a GPU. The
+// environment variable TANDEM_EMULATED_CUPTI chooses a failure: "version" (the library has a different version) or
 // "enable" (another profiler uses the GPU).
 #include <cupti.h>
 
@@ -20,7 +20,7 @@ bool goes_wrong(const char* what) {
   return given && std::string(given) == what;
 }
 
-// Records lie one behind the other, each at a multiple of this.
+// Each record starts at a multiple of this number of bytes.
 constexpr std::size_t place = 128;
 
 template <class Record>

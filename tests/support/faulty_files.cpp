@@ -1,6 +1,6 @@
-// Files whose calls fail as they are told, and a journal of what a program did to them. This is a library for
-// LD_PRELOAD, and a part of test_faults. It looks at the folder FAULTY_FILES alone and writes the journal
-// FAULTY_JOURNAL, or is told by the functions of faulty_files.h.
+// Makes system calls on files fail on request, and keeps a journal of what a program did to its files. It is both a
+// library for LD_PRELOAD and a part of test_faults. The library watches the folder FAULTY_FILES and writes the journal
+// FAULTY_JOURNAL. In test_faults, the functions of faulty_files.h choose both.
 #include "support/faulty_files.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ struct Watch {
   std::array<OpenFile, 65536> files;
 };
 
-// Other static objects open files before and after those of this file live, so that this one is never destroyed.
+// Never destroyed, because static objects that are destroyed later than those of this file still use files.
 Watch& the_watch() {
   static Watch& watch = *new Watch;
   return watch;
@@ -61,7 +61,8 @@ void set(Watch& watch, const char* folder, const char* journal) {
   }
 }
 
-// The path below the watched folder, "" for the folder itself; false where `path` is elsewhere.
+// Sets `below` to the path relative to the watched folder, which is "" for the folder itself. Returns false if `path`
+// is elsewhere.
 bool is_below(const Watch& watch, const char* path, std::string& below) {
   if (watch.folder.empty() || path == nullptr) return false;
   std::string absolute = path;
@@ -101,7 +102,7 @@ void note(const Watch& watch, JournalEntry entry, const std::string& path, const
   errno = error;
 }
 
-// Counts a call. Returns whether it fails. `half` is given for a write, which is to be short where it is set.
+// Counts a call, and returns whether it fails. A write passes `half`, which becomes true if it should write only half.
 bool fails(Watch& watch, bool* half = nullptr) {
   const long number = ++watch.calls;
   if (watch.failing == 0 || number < watch.failing) return false;
@@ -132,7 +133,7 @@ int open_file(int folder, const char* path, int flags, mode_t mode) {
   Watch& watch = lock_watch(lock);
   std::string below;
   const auto real = [&] { return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode)); };
-  // No program under test opens files relative to a folder that is open.
+  // No program under test opens files relative to an open folder.
   if ((folder != AT_FDCWD && path[0] != '/') || !is_below(watch, path, below)) return real();
   const bool is_unnamed = (flags & O_TMPFILE) == O_TMPFILE;
   const bool makes = (flags & O_CREAT) != 0 && inode_of(path) == 0;
@@ -176,7 +177,7 @@ int synchronise(int file, long number, FileCall call) {
   Watch& watch = lock_watch(lock);
   const OpenFile* found = watched(watch, file);
   if (!found) return static_cast<int>(syscall(number, file));
-  // The disk under a test may forget all: what counts is the journal.
+  // Nothing is really synchronised: only the journal matters to the tests.
   const int result = fails(watch) ? -1 : 0;
   note(watch, {call, result < 0 ? errno : 0, found->inode, 0, 0, 0, 0}, "");
   return result;

@@ -1,4 +1,4 @@
-// A process that can start only a few more threads.
+// A limit on the threads that a process can start.
 #pragma once
 
 #include <pthread.h>
@@ -9,8 +9,8 @@
 
 namespace tandem::testing {
 
-// From now on this process can start `count` threads and no more: their stacks are so large that its limit of address
-// space has room for just so many. Call it in a death test, which is a process of its own.
+// From now on this process can start only `count` more threads. Their stacks are so large that the limit of address
+// space has room for no more. Call it in a death test, which runs in a separate process.
 inline void allow_threads(rlim_t count) {
   std::ifstream statm("/proc/self/statm");
   rlim_t pages = 0;

@@ -1,4 +1,4 @@
-// A data set of fifty small images, for tests of whole trainings.
+// A data set of fifty small images, for tests of whole training runs.
 #pragma once
 
 #include <tandem/data/array_dataset.h>

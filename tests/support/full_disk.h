@@ -1,4 +1,4 @@
-// FullDisk: a limit on the size of files that stands for a full disk. In both cases write() fails part of the way.
+// FullDisk: a limit on file sizes that simulates a full disk. With either, write() fails partway.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -9,7 +9,7 @@
 
 namespace tandem::testing {
 
-// While a FullDisk lives, no file that this process writes grows beyond `bytes`.
+// While a FullDisk exists, no file that this process writes grows beyond `bytes`.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

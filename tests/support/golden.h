@@ -1,4 +1,4 @@
-// Reads the golden files of tests/golden by their names.
+// Reads the golden files of tests/golden by name.
 #pragma once
 
 #include <tandem/core/io/safetensors.h>
@@ -20,7 +20,7 @@ class Golden {
   }
 
   const std::map<std::string, Array>& arrays() const { return arrays_; }
-  // What the file's metadata says about each case.
+  // The file's metadata about each case.
   const std::map<std::string, nlohmann::json>& cases() const { return cases_; }
   bool has(const std::string& name) const { return arrays_.count(name) != 0; }
   const Array& operator[](const std::string& name) const {

@@ -1,1 +1,1 @@
-// Nothing of its own: the headers that test programs read precompiled belong to this file's target.
+// Empty on purpose: the target of this file precompiles the headers of all test programs.

@@ -1,5 +1,5 @@
-// A cable between two network namespaces that delivers every frame late. The kernel has no such cable everywhere
-// (netem is a module), so a thread of the test carries the frames between two virtual network cards.
+// A cable between two network namespaces that delays every frame. Some kernels lack netem, the module that can delay
+// frames, so a thread of the test carries them between two virtual network cards.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -26,12 +26,12 @@ namespace tandem::testing {
 
 class LateCable {
  public:
-  // Makes a network card of the name cards[i] in namespace names[i]. Error when that is not allowed here.
+  // Makes a network card cards[i] in namespace names[i]. Throws an Error if the system does not allow it.
   LateCable(const std::array<std::string, 2>& names, const std::array<std::string, 2>& cards,
             std::chrono::milliseconds delay)
       : delay_(delay) {
     for (int i = 0; i < 2; ++i) {
-      // Only the thread that makes the card enters the namespace.
+      // Only the thread that makes the card may enter the namespace.
       std::string problem;
       std::thread([&] { problem = open_card(i, names[i], cards[i]); }).join();
       TANDEM_CHECK(problem.empty(), problem);
@@ -67,7 +67,7 @@ class LateCable {
   }
 
   void carry() {
-    std::array<std::deque<Frame>, 2> under_way;  // by the card that sent them
+    std::array<std::deque<Frame>, 2> under_way;  // by the card that sent the frames
     char bytes[70000];
     while (!stopping_) {
       pollfd ready[2] = {{cards_[0], POLLIN, 0}, {cards_[1], POLLIN, 0}};
@@ -77,7 +77,7 @@ class LateCable {
         for (ssize_t n; (n = read(cards_[i], bytes, sizeof bytes)) > 0;)
           under_way[i].push_back({now + delay_, {bytes, bytes + n}});
         for (auto& frames = under_way[i]; !frames.empty() && frames.front().due <= now; frames.pop_front()) {
-          // A card that takes no frame loses it, as on a real cable.
+          // A frame that the card does not accept is lost, as on a real cable.
           [[maybe_unused]] const auto written =
               write(cards_[1 - i], frames.front().bytes.data(), frames.front().bytes.size());
         }

@@ -1,4 +1,4 @@
-// What a disk may hold after a loss of power: built from the journal of support/faulty_files.cpp.
+// What a disk may hold after a power loss, computed from the journal of support/faulty_files.cpp.
 #pragma once
 
 #include <support/faulty_files.h>
@@ -45,9 +45,9 @@ inline std::vector<JournalCall> read_journal(const std::filesystem::path& path) 
   return calls;
 }
 
-// The files of one folder as programs see them, and what of them is on the disk for sure. Data are sure once their file
-// was synchronised, names once their folder was. A failed synchronisation forgets the data that it should have written,
-// as Linux does: a later one that succeeds does not bring them to the disk.
+// The files of one folder: what programs see, and what is certainly on the disk. Data are certain once their file was
+// synchronised, and names once their folder was. A failed synchronisation discards the data that it should have
+// written, as on Linux: a later successful one does not write them to the disk.
 class LossyDisk {
  public:
   using Contents = std::map<std::string, std::optional<std::string>>;  // by path; nullopt: a folder
@@ -87,10 +87,10 @@ class LossyDisk {
     }
   }
 
-  // What a program reads in the file.
+  // Returns what a program reads in the file.
   std::string read(const std::string& path) const { return now_.at(path)->now; }
 
-  // Calls visit(contents) for each different state that the disk may hold if the power is lost now.
+  // Calls visit(contents) for each state that the disk may have if the power is lost now.
   template <class Visit>
   void for_each_state(Visit&& visit) const {
     std::set<std::string> seen;
@@ -135,7 +135,7 @@ class LossyDisk {
   struct File {
     std::int64_t number = 0, changes = 0;
     std::string now, sure;
-    std::vector<Change> pending;  // not synchronised since
+    std::vector<Change> pending;  // since the last synchronisation
     bool has_lost = false;        // a synchronisation has failed
 
     void change(Change made) {
@@ -203,8 +203,8 @@ class LossyDisk {
     const auto folder = folder_of(path);
     return folder.empty() || (names.contains(folder) && has_folders(names, folder));
   }
-  // All subsets of the changes that are not sure. Of more than six: what the first so many of them give, and what all
-  // but one or one alone gives.
+  // Returns the results of all subsets of the pending changes. With more than six changes, it returns only the results
+  // of the first n changes for every n, of each single change, and of all changes except one.
   std::vector<Names> possible_names() const {
     const std::size_t count = pending_.size();
     std::vector<std::vector<bool>> chosen;
@@ -240,7 +240,7 @@ class LossyDisk {
 };
 
 inline void write_contents(const LossyDisk::Contents& contents, const std::filesystem::path& folder) {
-  for (const auto& [path, bytes] : contents) {  // folders come before what is in them
+  for (const auto& [path, bytes] : contents) {  // folders come before their contents
     if (bytes) write_bytes(folder / path, *bytes);
     else std::filesystem::create_directory(folder / path);
   }

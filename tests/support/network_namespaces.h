@@ -1,4 +1,4 @@
-// Two hosts for tests: two network namespaces of this machine, joined by a virtual cable.
+// Two network namespaces of this machine, joined by a virtual cable. They replace two hosts in tests.
 #pragma once
 
 #include <support/late_cable.h>
@@ -15,7 +15,7 @@ namespace tandem::testing {
 
 class NetworkNamespaces {
  public:
-  // Each frame is `delay` under way.
+  // `delay` is the time that each frame takes.
   explicit NetworkNamespaces(std::chrono::milliseconds delay = {}) {
     for (int i = 0; i < 2 && problem_.empty(); ++i) run({"ip", "netns", "add", name(i)});
     if (delay.count() == 0) {
@@ -44,13 +44,13 @@ class NetworkNamespaces {
   bool are_usable() const { return problem_.empty(); }
   const std::string& problem() const { return problem_; }  // why the namespaces are not usable
 
-  // The beginning of a command that is to run on host 0 or 1. The command takes over the process.
+  // The first words of a command that is to run on host 0 or 1. `ip` executes the command in its own process.
   std::vector<std::string> in(int host) const { return {"ip", "netns", "exec", name(host)}; }
   std::string address(int host) const { return "10.213.77." + std::to_string(host + 1); }
   std::string network() const { return "10.213.77.0/24"; }
-  // From now on nothing gets through the cable, and neither host is told.
+  // From now on the cable loses all frames, and neither host is told.
   void cut() { run({"ip", "-n", name(0), "link", "set", cable(0), "down"}); }
-  // From now on nothing of host 0 comes to host 1.
+  // From now on host 0 can't reach host 1.
   void cut_one_way() { run({"ip", "-n", name(0), "route", "add", "blackhole", address(1) + "/32"}); }
   // Ends all TCP connections between the hosts, and tells both ends.
   void reset() { run({"ip", "netns", "exec", name(0), "ss", "--kill", "--numeric", "dst", address(1)}); }
@@ -66,7 +66,7 @@ class NetworkNamespaces {
   std::string cable(int host) const { return "cable" + std::to_string(host); }
   void run(const std::vector<std::string>& command) {
     if (!problem_.empty()) return;
-    // The command runs in a shell, so that there is an error message when the program `ip` is missing.
+    // The command runs in a shell, so that there is an error message if the program `ip` is missing.
     std::vector<std::string> words = {"sh", "-c", "exec \"$@\"", "sh"};
     words.insert(words.end(), command.begin(), command.end());
     const auto outcome = run_process(words);

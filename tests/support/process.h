@@ -21,13 +21,13 @@ extern char** environ;
 namespace tandem::testing {
 
 struct Outcome {
-  int code = -1;  // the exit code, or 128 + the signal; -1: the process did not end in time and was killed
+  int code = -1;  // the exit code, or 128 + the signal; -1: killed, because it did not end in time
   std::string out, err;
   double seconds = 0;
 };
 
-// Starts the program command[0], which is looked for in PATH. The other words are its arguments. It gets no input. Its
-// environment is that of this process, with `variables` on top ("" removes a variable). Its output goes to the files
+// Starts the program command[0], which is looked up in PATH, without input. The other words are its arguments. Its
+// environment is that of this process, changed by `variables` ("" removes a variable). Its output goes to the files
 // `out` and `err` in `folder`.
 inline pid_t start_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables,
                            const TemporaryFolder& folder) {
@@ -59,9 +59,9 @@ inline pid_t start_process(std::vector<std::string> command, const std::map<std:
   return pid;
 }
 
-// Runs a program as start_process does, and waits for its end. Where `variables` names no TMPDIR, the program has a
-// folder of its own for temporary files, which is then removed. `is_stuck` is asked again and again whether the program
-// will never end. When it says so, or after `timeout`, the program is killed.
+// Runs a program as start_process does, and waits for its end. If `variables` has no TMPDIR, the program gets a
+// separate folder for temporary files, which is removed afterwards. `is_stuck` is called repeatedly, and returns
+// whether the program will never end. The program is killed if it is stuck, and after `timeout`.
 inline Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
                            std::chrono::seconds timeout = std::chrono::seconds(120),
                            const std::function<bool(pid_t)>& is_stuck = {}) {

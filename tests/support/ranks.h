@@ -1,5 +1,5 @@
-// Runs ranks as threads of one process, which talk over real sockets on loopback. The mpi backend knows only processes.
-// For it, mpi_test.cpp starts this program with mpirun and serves the store.
+// Runs ranks as threads of one process, which communicate over real sockets on loopback. The mpi backend needs
+// processes, so mpi_test.cpp starts this program with mpirun and serves the store.
 #pragma once
 
 #include <tandem/distributed/groups/host/host_group.h>
@@ -22,7 +22,7 @@ namespace tandem::testing {
 
 using Group = std::shared_ptr<distributed::ProcessGroup>;
 
-// The ground floor's groups have none.
+// Without annexes there are no observers.
 inline distributed::Observers usual_observers() {
 #ifdef TANDEM_WITHOUT_ANNEXES
   return {};
@@ -31,7 +31,7 @@ inline distributed::Observers usual_observers() {
 #endif
 }
 
-// The number of processes that mpirun started. 0 when mpirun did not start this process.
+// The number of processes that mpirun started, or 0 without mpirun.
 inline int mpi_size() {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
   return size ? std::atoi(size) : 0;
@@ -55,7 +55,7 @@ inline std::exception_ptr run_mpi_rank(const std::function<void(Group)>& body, s
   return nullptr;
 }
 
-// Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null. With the mpi backend
+// Runs body(group) on `size` ranks. Returns for each rank the exception that it threw, or null. With the mpi backend,
 // this process is one rank, and the list holds only its exception.
 inline std::vector<std::exception_ptr> run_ranks_catching(int size, const std::function<void(Group)>& body,
                                                           std::chrono::milliseconds timeout = std::chrono::seconds(60),
@@ -94,7 +94,7 @@ inline void run_ranks(int size, const std::function<void(Group)>& body,
   }
 }
 
-// Whether it says that another rank is at fault.
+// Whether the exception blames another rank.
 inline bool is_peer_error(const std::exception_ptr& exception) {
   try {
     if (exception) std::rethrow_exception(exception);

@@ -1,4 +1,4 @@
-// A client of a store's server. It sends exactly the bytes that a test wants.
+// A client of a store's server that sends exactly the bytes that a test gives it.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>
@@ -30,7 +30,7 @@ class RawClient {
     return bytes;
   }
   bool is_silent() { return !distributed::wait_readable(socket_, in(50)); }
-  // Whether the server ends the connection within the time.
+  // Returns whether the server closes the connection within this time.
   bool is_closed(int milliseconds = 10000) {
     char byte;
     return distributed::wait_readable(socket_, in(milliseconds)) && recv(socket_.get(), &byte, 1, 0) <= 0;

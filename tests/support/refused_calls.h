@@ -1,4 +1,4 @@
-// Calls of the system that fail from now on, for tests of file systems that lack something.
+// Makes system calls fail, for tests of file systems that lack a feature.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -13,9 +13,9 @@
 
 namespace tandem::testing {
 
-// Makes a call of the system fail with `error_number`, in this thread and in all that it starts, forever: call it in a
-// thread of its own or in a child process. With `flags` the call fails only when its argument number `argument` has all
-// of them.
+// Makes a system call fail with `error_number`, permanently, in this thread and in all threads that it starts. Call it
+// in a new thread or in a child process. If `flags` is not 0, only calls whose argument number `argument` has all these
+// bits fail.
 inline void refuse_call(unsigned number, unsigned error_number, int argument = 0, unsigned flags = 0) {
   const auto at = [](std::size_t offset) {
     return sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<unsigned>(offset));

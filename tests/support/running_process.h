@@ -1,4 +1,4 @@
-// A program under test that runs while the test goes on. The test can watch and disturb it.
+// A program under test that runs at the same time as the test, which can watch and disturb it.
 #pragma once
 
 #include <support/process.h>
@@ -16,7 +16,7 @@
 
 namespace tandem::testing {
 
-// Waits until `condition` holds. False when it does not hold within the time.
+// Waits until `condition` holds. Returns false if it does not hold in time.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
   for (const auto deadline = std::chrono::steady_clock::now() + timeout; std::chrono::steady_clock::now() < deadline;
@@ -28,8 +28,8 @@ inline bool eventually(const std::function<bool()>& condition,
 
 class RunningProcess {
  public:
-  // The program command[0] is looked for in PATH. `variables` come on top of this environment. The program has a folder
-  // of its own for temporary files, which is removed with this object.
+  // The program command[0] is looked up in PATH. Its environment is that of this process, changed by `variables`. Its
+  // folder for temporary files is removed with this object.
   explicit RunningProcess(std::vector<std::string> command, std::map<std::string, std::string> variables = {}) {
     variables.emplace("TMPDIR", folder_.path());
     pid_ = start_process(std::move(command), variables, folder_);
@@ -44,12 +44,12 @@ class RunningProcess {
   RunningProcess& operator=(const RunningProcess&) = delete;
 
   void send(int signal) const {
-    // kill(-1) would reach every process of the machine.
+    // kill(-1) would reach every process on the machine.
     TANDEM_CHECK(pid_ > 1, "the process has ended");
     EXPECT_EQ(kill(pid_, signal), 0);
   }
 
-  // Waits for the end of the process. Returns its exit code, or 128 + the signal that ended it. When it does not end in
+  // Waits for the end of the process. Returns its exit code, or 128 + the signal that ended it. If it does not end in
   // time, the test fails and the result is -1.
   int finish(std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     TANDEM_CHECK(pid_ > 1, "the process has ended");

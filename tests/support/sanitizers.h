@@ -1,4 +1,4 @@
-// By how much tests of time and memory raise their limits when the programs run under a sanitizer.
+// The factor by which tests of time and memory raise their limits under a sanitizer.
 #pragma once
 
 namespace tandem::testing {

@@ -1,4 +1,4 @@
-// fsync as a slow disk has it: a library for LD_PRELOAD. It takes SLOW_FSYNC seconds more.
+// A library for LD_PRELOAD that makes fsync as slow as on a slow disk. Each call takes SLOW_FSYNC seconds longer.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Small networks and endless data for them, the same on every rank.
+// Small networks and endless data sets, which are the same on every rank.
 #pragma once
 
 #include <tandem/core/ops.h>
@@ -20,7 +20,7 @@ inline float noise(std::int64_t index) {
   return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
 }
 
-// An array of the numbers of that sequence, from number `begin` on.
+// An array of numbers of that sequence, beginning at index `begin`.
 inline Array noise_array(const Shape& shape, std::int64_t begin) {
   Array result = Array::empty(shape);
   for (std::int64_t i = 0; i < result.numel(); ++i) result.data<float>()[i] = noise(begin + i);
@@ -36,7 +36,7 @@ struct Samples {
   Array images, labels;
 };
 
-// Networks that classify those images.
+// A network that classifies those images.
 inline nn::Sequential plain_network() {
   return nn::Sequential{nn::Conv2d(1, 4, 3, {.padding = 1}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
                         nn::Linear(4 * 4 * 4, 10)};
@@ -51,7 +51,7 @@ inline nn::Sequential network_with_batch_norm() {
                         nn::Linear(4 * 4 * 4, 10)};
 }
 
-// A network of two branches: (N, 2) -> (N, 1). The second branch is optional. When it is not used, its parameters get
+// A network with two branches: (N, 2) -> (N, 1). The second branch is optional. If it is not used, its parameters get
 // no gradient.
 struct Branches : nn::Module {
   nn::Linear& always = add("always", nn::Linear(2, 1));

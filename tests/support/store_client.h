@@ -1,4 +1,4 @@
-// How tests reach a store's server in their own process.
+// Connects tests to a store's server in the same process.
 #pragma once
 
 #include <tandem/distributed/store/tcp_store.h>

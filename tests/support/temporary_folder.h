@@ -1,4 +1,4 @@
-// A temporary folder for one test. It is removed with everything in it.
+// A temporary folder for one test. Its destructor removes it with its contents.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -33,7 +33,7 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  // The names of the entries, hidden ones included.
+  // The names of the entries, including hidden ones.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename());
@@ -46,7 +46,7 @@ class TemporaryFolder {
 };
 
 inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
-  // The file is made new each time. Some file systems write a truncated file to the disk at once, which is slow.
+  // Some file systems write a truncated file to the disk at once, which is slow. A new file avoids that.
   std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file << bytes;
@@ -58,7 +58,7 @@ inline std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The text of the Error that `action` throws. When it throws none, the test fails and the text is "".
+// Returns the text of the Error that `action` throws. If it throws none, the test fails and the text is "".
 template <class Action>
 std::string error_of(Action&& action) {
   try {

@@ -8,7 +8,7 @@
 
 namespace tandem::testing {
 
-// The command that TANDEM_PYTHON names, or python3. Empty when that Python has no PyTorch.
+// The command in TANDEM_PYTHON, or python3. Empty if that Python has no PyTorch.
 inline std::string torch_python() {
   static const std::string found = [] {
     const char* given = std::getenv("TANDEM_PYTHON");

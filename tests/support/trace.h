@@ -15,11 +15,11 @@ namespace tandem::testing {
 
 struct Trace {
   std::string process_name;
-  std::string label;                   // empty when there is none
+  std::string label;                   // empty if there is none
   std::map<int, std::string> lanes;    // the names of the lanes, by tid
-  std::vector<nlohmann::json> ranges;  // the events of the file that are ranges, as they are
+  std::vector<nlohmann::json> ranges;  // the range events of the file, unchanged
 
-  // How many ranges with this name there are in this lane.
+  // Returns the number of ranges with this name in this lane.
   int count(const std::string& lane, const std::string& name) const {
     return static_cast<int>(std::count_if(ranges.begin(), ranges.end(), [&](const nlohmann::json& range) {
       return range.at("name") == name && lanes.at(range.at("tid")) == lane;
@@ -27,7 +27,8 @@ struct Trace {
   }
 };
 
-// Reads a trace. The test fails when the file is not JSON, or holds anything but names and ranges of one process.
+// Reads a trace. The test fails if the file is not JSON, or if it contains anything except names and ranges of one
+// process.
 inline Trace read_trace(const std::string& path) {
   Trace trace;
   std::ifstream file(path);
@@ -43,7 +44,7 @@ inline Trace read_trace(const std::string& path) {
   return trace;
 }
 
-// Expects that any two ranges of a lane lie apart, or one within the other.
+// Expects that any two ranges of a lane are disjoint or nested.
 inline void expect_nested(const Trace& trace) {
   struct Span {
     long long begin, end;  // nanoseconds
@@ -59,7 +60,7 @@ inline void expect_nested(const Trace& trace) {
     std::vector<Span> open;
     for (const Span& span : spans) {
       while (!open.empty() && open.back().end <= span.begin) open.pop_back();
-      // The times are doubles, which are off by a few nanoseconds at worst.
+      // The times are doubles, with an error of at most a few nanoseconds.
       if (!open.empty()) {
         ASSERT_LE(span.end, open.back().end + 4) << "in lane " << trace.lanes.at(lane);
       }

@@ -1,4 +1,4 @@
-# cmake -P versions_test.cmake: what third_party/TandemVersions.cmake makes of the versions in headers.
+# cmake -P versions_test.cmake: tests how third_party/TandemVersions.cmake reads the versions in headers.
 include(${CMAKE_CURRENT_LIST_DIR}/../../third_party/TandemVersions.cmake)
 
 set(folder $ENV{TMPDIR})
@@ -8,7 +8,7 @@ endif()
 string(RANDOM LENGTH 12 name)
 set(header ${folder}/tandem-${name}.h)
 
-# In a process of its own, because the error ends it.
+# This part runs in a separate process, because an error ends it.
 if(DEFINED oldest)
   tandem_oldest(example ${oldest} ${given} ${macros})
   return()

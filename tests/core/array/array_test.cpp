@@ -1,4 +1,4 @@
-// Arrays: making, copying, filling and reading them.
+// Arrays: creation, copies, filling and reading.
 #include <tandem/core/array/array.h>
 #include <tandem/core/ops.h>
 
@@ -55,7 +55,7 @@ TEST(Array, MemoryIsAligned) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(Array::empty({n}).raw()) % 64, 0u);
 }
 
-// Were a product to wrap around, a small block would be taken for a large array.
+// If the product wrapped around, a small block would be used as a large array.
 TEST(Array, SizesBeyondAnyMemoryAreRefused) {
   constexpr std::int64_t large = std::int64_t{1} << 40;
   EXPECT_ERROR(Array::empty({large, large}), "64 bits");
@@ -117,7 +117,7 @@ TEST(Array, FromBlobReadsAndWritesTheMemoryOfAnother) {
   EXPECT_EQ(released, 1);
   EXPECT_EQ(values, (std::vector<float>{1, 2, 3, 4, 50, 60}));
 
-  // Without a function to call, the memory stays as it is.
+  // Without a function that releases it, the memory is left alone.
   { const Array a = Array::from_blob(values.data(), {6}, DType::f32); }
   EXPECT_EQ(values[0], 1);
   EXPECT_EQ(Array::from_blob(nullptr, {0, 3}, DType::f32).numel(), 0);
@@ -142,7 +142,7 @@ TEST(Array, CopyFromBroadcasts) {
   EXPECT_ERROR(nothing.copy_from(counting({2, 3})), "(2, 3)", "(0, 3)");
 }
 
-// As if the source had been read as a whole first, whatever the order of the loop.
+// The result is as if the whole source had been read first, whatever the order of the loop.
 TEST(Array, CopiesFromViewsThatOverlap) {
   for (const std::int64_t n : {2, 9, 100}) {
     for (const std::int64_t shift : {1, 3}) {
@@ -184,7 +184,7 @@ TEST(Array, FromNumbersThatAreWrittenThere) {
   EXPECT_EQ(Array::from(std::vector<double>{4}).shape(), (Shape{1}));
 }
 
-// Beyond 2^53 a double holds only some of the integers.
+// Above 2^53, a double represents only some of the integers.
 TEST(Array, LargeIntegersAreExactOrAnError) {
   constexpr std::int64_t large = (std::int64_t{1} << 53) + 1;
   const Array ids = Array::from(std::vector<std::int64_t>{large, large - 1}, {2});

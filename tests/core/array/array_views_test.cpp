@@ -1,4 +1,4 @@
-// Views of an array, and reshaping: the same memory where that can be.
+// Views of an array, and reshaping, which keeps the memory if possible.
 #include <tandem/core/array/array.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -112,18 +112,18 @@ TEST(Array, ReshapeSaysWhatDoesNotFit) {
 TEST(Array, ReshapeViewsWhereItCan) {
   const Array a = counting({2, 3, 4});
   EXPECT_EQ(a.reshape({6, -1}).storage(), a.storage());
-  // Rows with a gap between them: they may be split, not joined.
+  // Rows with a gap between them can be split, but not joined.
   const Array rows = counting({4, 8}).slice(1, 0, 6);
   EXPECT_EQ(rows.reshape({2, 2, 3, 2}).storage(), rows.storage());
   EXPECT_EQ(rows.reshape({2, 2, 3, 2}).strides(), (Strides{16, 8, 2, 1}));
   EXPECT_NE(rows.reshape({24}).storage(), rows.storage());
   EXPECT_NE(rows.reshape({8, 3}).storage(), nullptr);
-  // Channels last: pixels can be joined, channels with them not.
+  // In channels last, pixels can be joined, but not pixels and channels.
   const Array image = counting({2, 3, 4, 5}).channels_last();
   EXPECT_EQ(image.reshape({2, 3, 20}).storage(), image.storage());
   EXPECT_NE(image.reshape({2, 60}).storage(), image.storage());
   EXPECT_EQ(image.reshape({2, 60}).to_vector<float>(), counting({120}).to_vector<float>());
-  // One channel, or one pixel: both layouts are the same memory.
+  // With one channel or one pixel, both layouts are the same in memory.
   EXPECT_EQ(counting({2, 1, 4, 5}).channels_last().reshape({2, 20}).strides(), (Strides{20, 1}));
   const Array pixel = counting({2, 7, 1, 1}).channels_last();
   EXPECT_EQ(pixel.reshape({2, 7}).storage(), pixel.storage());
@@ -133,7 +133,8 @@ TEST(Array, ReshapeViewsWhereItCan) {
   EXPECT_EQ(repeated.reshape({12}).to_vector<float>(), (Floats{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2}));
 }
 
-// Random views of random shapes, among them many dimensions of size 1: element by element what reading in order gives.
+// Random views of random shapes, including many dimensions of size 1. Every element must be the one that reading in
+// order gives.
 TEST(Array, ReshapeKeepsTheOrderOfElements) {
   Generator random(1);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random.next_u32() % n); };
@@ -155,7 +156,7 @@ TEST(Array, ReshapeKeepsTheOrderOfElements) {
       wider[0] = 2;
       view = view.expand(wider);
     }
-    // Any factorisation of the count, with ones in between.
+    // Any factorisation of the number of elements, with ones between the factors.
     Shape wanted;
     auto left = view.numel();
     while (wanted.ndim() < 5 && (left > 1 || below(2) == 0)) {
@@ -196,7 +197,7 @@ TEST(Array, Layouts) {
   EXPECT_EQ(a.contiguous().storage(), a.storage());
   EXPECT_TRUE(image.contiguous().is_contiguous());
   EXPECT_TRUE(image.to(DType::f64).is_channels_last());
-  EXPECT_TRUE(counting({2, 1, 4, 5}).is_channels_last());  // one channel: both
+  EXPECT_TRUE(counting({2, 1, 4, 5}).is_channels_last());  // one channel has both layouts
   EXPECT_FALSE(counting({2, 3}).is_channels_last());
   EXPECT_FALSE(image.slice(1, 0, 2).is_channels_last());
   EXPECT_FALSE(a.transpose(0, 1).is_contiguous());

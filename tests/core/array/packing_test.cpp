@@ -1,4 +1,4 @@
-// Arrays side by side in one block.
+// Arrays that are adjacent in one block.
 #include <tandem/core/array/packing.h>
 #include <tandem/core/ops.h>
 

@@ -56,7 +56,7 @@ TEST(Print, CutsLargeArrays) {
   const auto cut = values_to_string(counting({300, 4}, DType::i64));
   EXPECT_NE(cut.find("],\n ...,\n ["), std::string::npos);
   EXPECT_EQ(std::count(cut.begin(), cut.end(), '\n'), 7);
-  // Views, too.
+  // Views are printed too.
   EXPECT_EQ(values_to_string(counting({1001, 2}, DType::i64).select(1, 0)),
             "[   0,    2,    4, ..., 1996, 1998, 2000]");
 }

@@ -1,4 +1,4 @@
-// The memory of arrays: who owns it, and who wrote to it last.
+// The memory of arrays: its owner, and the operation that wrote to it last.
 #include <tandem/core/array/array.h>
 #include <tandem/core/ops.h>
 

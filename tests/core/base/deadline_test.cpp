@@ -36,8 +36,8 @@ TEST(Deadline, EndsAWaitInTime) {
   EXPECT_TRUE(wait_until(result, Deadline::max()));
 }
 
-// Another process is stopped for 3 s in the middle of a wait of 2 s. It notices afterwards that what it waits for came
-// meanwhile. A process that is not stopped finds that its wait is over.
+// A process is stopped for 3 s during a wait of 2 s. The event happens while the process is stopped, and the process
+// notices it afterwards. A second process is not stopped, and its wait times out.
 TEST(Deadline, DoesNotComeWhileTheProcessIsStopped) {
   const auto child = [&](int delay) {
     const pid_t pid = fork();

@@ -1,4 +1,4 @@
-// Dtypes: what two of them make together, and how 16-bit numbers round.
+// Dtypes: the common dtype of two, and the rounding of 16-bit numbers.
 #include <tandem/core/array/array.h>
 #include <tandem/core/ops.h>
 
@@ -29,8 +29,9 @@ TEST(DTypes, Promote) {
   EXPECT_EQ(promote(DType::u8, DType::boolean), DType::u8);
 }
 
-// Rounding to 16 bits, by the definition: the nearest representable number, of two equally near ones the even.
-// `fraction_bits` explicit ones; exponents from `min_exponent`; larger than `highest` by half a step or more: infinity.
+// Rounds to 16 bits by definition: to the nearest representable number, and to the even one of two equally near ones.
+// Numbers have `fraction_bits` explicit bits, and exponents of at least `min_exponent`. A number that exceeds `highest`
+// by half a step or more becomes infinity.
 double rounded(double value, int fraction_bits, int min_exponent, double highest) {
   const int exponent = value == 0 ? min_exponent : std::max(std::ilogb(value), min_exponent);
   const double step = std::ldexp(1.0, exponent - fraction_bits);
@@ -38,7 +39,7 @@ double rounded(double value, int fraction_bits, int min_exponent, double highest
   return std::abs(result) > highest ? std::copysign(std::numeric_limits<double>::infinity(), value) : result;
 }
 
-// Every 16-bit value, its neighbours in f32, the points half way to the next one and what surrounds those.
+// Returns every 16-bit value, the point halfway to the next one, and the neighbours in f32 of both.
 template <class T>
 std::vector<float> interesting() {
   std::vector<float> values;
@@ -70,7 +71,7 @@ void check_rounding(int fraction_bits, int min_exponent, double highest) {
     ASSERT_EQ(found, static_cast<float>(expected)) << std::hexfloat << value;
     ASSERT_EQ(std::signbit(found), std::signbit(value)) << value;
   }
-  // What is representable comes back as it was.
+  // Representable values do not change.
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     T half;
     half.bits = static_cast<std::uint16_t>(bits);

@@ -29,7 +29,7 @@ TEST(Utf8, OtherBytesAreEscapedAndReadBack) {
   EXPECT_EQ(utf8_escaped("caf\xe9"), "caf\\xe9");
   EXPECT_EQ(utf8_escaped("\xe9\xa9"), "\\xe9\\xa9");  // cut off
   EXPECT_EQ(utf8_escaped("a\nb"), "a\\x0ab");
-  EXPECT_EQ(utf8_escaped("\\xe9"), "\\x5cxe9");  // is not what an \xe9 becomes
+  EXPECT_EQ(utf8_escaped("\\xe9"), "\\x5cxe9");  // differs from an escaped byte \xe9
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
   for (const std::string& bytes : {all, all + "\\x41\\" + all, std::string("\xf0\x9f\x98\xc3\xa9\xed\xa0\x80")}) {

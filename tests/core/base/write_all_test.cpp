@@ -36,7 +36,7 @@ TEST(WriteAll, SaysHowFarItCameAndWhy) {
   ::close(full);
 }
 
-// A pipe without a reader takes what fits.
+// A pipe without a reader accepts only what fits.
 TEST(WriteAll, SaysHowMuchAPipeTook) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -1,4 +1,4 @@
-// The allocator of every device: size classes, and what goes back to the system.
+// The allocator of every device: its size classes, and the memory that it returns to the system.
 #include "core/device/counting_source.h"
 
 #include <tandem/core/device/caching_allocator.h>
@@ -35,7 +35,7 @@ TEST(CachingAllocator, GivesBackWhatIsFreeWhenMemoryIsOut) {
   for (std::size_t bytes = 700; bytes < std::size_t{20} << 20; bytes = bytes * 9 / 8)
     allocator.deallocate(allocator.allocate(bytes), bytes);
   EXPECT_GT(allocator.stats().bytes_cached, 0);
-  allocator.allocate(std::size_t{60} << 20);  // fits only alone
+  allocator.allocate(std::size_t{60} << 20);  // fits only if nothing else is allocated
   EXPECT_EQ(source.taken.size(), 1u);
   EXPECT_EQ(allocator.stats().bytes_cached, 0);
   EXPECT_THROW(allocator.allocate(std::size_t{60} << 20), std::exception);
@@ -56,7 +56,8 @@ TEST(CachingAllocator, ThePeakCountsFromItsReset) {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-// Steps of ever new sizes: what waits for a request is no more than the limit, or than was in use at once.
+// The sizes change in every step. The cached memory never exceeds the limit or the memory that was in use at once,
+// whichever is larger.
 TEST(CachingAllocator, KeepsNoMoreThanTheLimitOrTheRecentPeak) {
   testing::CountingSource source;
   CachingAllocator allocator(source, 64, 16 * mib);

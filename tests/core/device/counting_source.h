@@ -9,7 +9,7 @@
 
 namespace tandem::testing {
 
-// Memory of a given size that counts what is taken from it. Its addresses are made up.
+// Memory of a given size that counts what is allocated from it. Its addresses are invented.
 class CountingSource : public MemorySource {
  public:
   std::size_t left = std::size_t{1} << 40;

@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// What the steps before a recording left behind serves the recording, and others only after it.
+// A recording may use blocks that earlier steps left in the cache. Other work may use them only after the pool is
+// dropped.
 TEST(GpuAllocator, APoolTakesCachedBlocksFirst) {
   testing::CountingSource source;
   GpuAllocator allocator(source, 512);
@@ -24,7 +25,7 @@ TEST(GpuAllocator, APoolTakesCachedBlocksFirst) {
   allocator.close_pool();
   EXPECT_EQ(source.taken.size(), 2u);
   void* const other = allocator.allocate(5000);
-  EXPECT_NE(other, before);  // it is the pool's, though free
+  EXPECT_NE(other, before);  // `before` is free, but belongs to the pool
   EXPECT_EQ(source.taken.size(), 3u);
   allocator.deallocate(more, 5000);
   allocator.drop_pool(pool);
@@ -32,8 +33,8 @@ TEST(GpuAllocator, APoolTakesCachedBlocksFirst) {
   EXPECT_EQ(source.taken.size(), 3u);
 }
 
-// A recording may use a block again that it has freed. Another thread that got it meanwhile would find its numbers
-// overwritten by each replay.
+// A recording may reuse a block that it has freed. If another thread got the block in the meantime, each replay would
+// overwrite its numbers.
 TEST(GpuAllocator, OtherThreadsGetNothingOfAnOpenPool) {
   for (const std::size_t bytes : {std::size_t{5000}, std::size_t{5} << 20}) {
     testing::CountingSource source;
@@ -47,7 +48,7 @@ TEST(GpuAllocator, OtherThreadsGetNothingOfAnOpenPool) {
     EXPECT_EQ(allocator.allocate(bytes), recorded) << bytes;
     allocator.deallocate(elsewhere, bytes);
     allocator.close_pool();
-    EXPECT_EQ(allocator.allocate(bytes), elsewhere) << bytes;  // which never became the pool's
+    EXPECT_EQ(allocator.allocate(bytes), elsewhere) << bytes;  // `elsewhere` never became part of the pool
     allocator.drop_pool(pool);
   }
 }

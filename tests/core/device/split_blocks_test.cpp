@@ -1,4 +1,4 @@
-// Large blocks: cut from slabs, joined again, apart for each pool.
+// Large blocks: they are cut from slabs, joined again, and separate for each pool.
 #include <tandem/core/device/gpu_allocator.h>
 #include <tandem/core/device/split_blocks.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-// Addresses that nobody touches.
+// Addresses that no code accesses.
 char* at(std::size_t address) { return reinterpret_cast<char*>(address); }
 
 TEST(SplitBlocks, TakesTheSmallestThatFitsAndJoinsNeighbours) {
@@ -24,7 +24,7 @@ TEST(SplitBlocks, TakesTheSmallestThatFitsAndJoinsNeighbours) {
   EXPECT_EQ(blocks.take(30 * mib, 0, 0), nullptr);
   void* const a = blocks.take(4 * mib, 0, 0);
   EXPECT_EQ(a, at(200 * mib));
-  void* const b = blocks.take(6 * mib - 5, 0, 0);  // what would be left is not worth a block
+  void* const b = blocks.take(6 * mib - 5, 0, 0);  // the rest of the slab would be too small for a block
   EXPECT_EQ(b, at(204 * mib));
   EXPECT_EQ(blocks.size_of(a), 4 * mib);
   EXPECT_EQ(blocks.size_of(b), 6 * mib);
@@ -32,7 +32,7 @@ TEST(SplitBlocks, TakesTheSmallestThatFitsAndJoinsNeighbours) {
   EXPECT_EQ(c, at(100 * mib));
   blocks.give_back(b);
   blocks.give_back(a);
-  EXPECT_EQ(blocks.take(10 * mib, 0, 0), at(200 * mib));  // one block again
+  EXPECT_EQ(blocks.take(10 * mib, 0, 0), at(200 * mib));  // joined to one block again
   blocks.give_back(at(200 * mib));
   blocks.give_back(c);
   const auto unused = blocks.take_unused_slabs();
@@ -54,7 +54,7 @@ TEST(SplitBlocks, PoolsAreNotJoined) {
   EXPECT_EQ(blocks.take(8 * mib, 0, 0), mine);
 }
 
-// What a GPU's driver is asked for, as the allocator of a GPU asks.
+// A memory source like a GPU's driver, called as the allocator of a GPU calls it.
 class Source : public MemorySource {
  public:
   std::map<char*, std::size_t> slabs;
@@ -73,7 +73,7 @@ class Source : public MemorySource {
   std::size_t next_ = 1000 * mib;
 };
 
-// Blocks that are in use never overlap and lie within a slab; in the end everything is joined.
+// Blocks in use never overlap, and each lies within a slab. At the end, all free blocks are joined.
 TEST(SplitBlocks, RandomRequestsDoNotOverlap) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -127,7 +127,7 @@ TEST(SplitBlocks, RandomRequestsDoNotOverlap) {
   }
 }
 
-// A step that asks for the same each time asks the system for nothing after its first run.
+// A step that requests the same memory each time takes nothing from the system after its first run.
 TEST(SplitBlocks, ASteadyStepIsServedFromWhatIsThere) {
   Source source;
   GpuAllocator allocator(source, 512);

@@ -43,7 +43,7 @@ TEST(AtomicFile, CreatesAndReplaces) {
   EXPECT_EQ(folder.names(), (Names{"a", "empty"}));
 }
 
-// Also behind a link: /dev/zero of the whole machine would be gone.
+// This also holds behind a link. Otherwise, a write could replace a device of the whole machine.
 TEST(AtomicFile, LeavesDevicesAndPipesAlone) {
   TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
@@ -115,7 +115,7 @@ TEST(AtomicFile, FollowsLinksOneAfterAnother) {
   EXPECT_ERROR(AtomicFile(folder / "circle"), "its symbolic links form a loop");
 }
 
-// In /tmp, another user could lead a job with a link to a file of the job's user.
+// In /tmp, another user could place a link that makes a job overwrite one of its user's files.
 TEST(AtomicFile, FollowsNoLinkOfAnotherUserInAStickyFolder) {
   constexpr uid_t me = 1000, other = 1001, root = 0;
   constexpr mode_t sticky = 01777;
@@ -166,7 +166,7 @@ TEST(AtomicFile, FolderWithoutPermission) {
   TemporaryFolder folder;
   write_bytes(folder / "a", "old");
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0555));
-  // root may write anywhere: look at the file system as another user meanwhile
+  // root may write anywhere, so the test temporarily uses the file system as another user
   const bool is_root = ::geteuid() == 0;
   if (is_root) ::setfsuid(65534);
   EXPECT_ERROR(AtomicFile(folder / "a"), (folder / "a").string(), "Permission denied", "is unchanged");
@@ -201,13 +201,13 @@ TEST(AtomicFile, FailedRenameLeavesNoTemporary) {
   EXPECT_EQ(folder.names(), Names{"a"});
 }
 
-// As on NFS and Lustre. For child processes: there is no way back.
+// Simulates NFS and Lustre. The change is permanent, so call it in a child process.
 void refuse_files_without_a_name() {
   testing::refuse_call(SYS_openat, EOPNOTSUPP, 2, O_TMPFILE);
   TANDEM_CHECK(::open("/tmp", O_WRONLY | O_TMPFILE, 0600) < 0, "files without a name are still possible");
 }
 
-// A process that is the first of a container, on a file system without O_TMPFILE. It writes a file step by step.
+// The first process of a container, on a file system without O_TMPFILE. It writes a file step by step.
 class Container {
  public:
   enum Report : char { ready = 'r', no_container = 'n', written = 'w', failed = 'f' };
@@ -290,7 +290,7 @@ TEST(AtomicFile, ContainersWithOneProcessIdLeaveEachOthersFilesAlone) {
   EXPECT_EQ(folder.names(), Names{"a"});
 }
 
-// Writes an empty file, as if it had last been written to so long ago.
+// Writes an empty file whose last modification is `age` ago.
 void write_aged(const std::filesystem::path& path, std::chrono::hours age) {
   write_bytes(path, "");
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
@@ -300,10 +300,10 @@ TEST(AtomicFile, RemovesWhatWritersLeftThatWereKilledLongAgo) {
   const TemporaryFolder folder;
   using std::chrono::hours;
   const Names kept = {
-      ".a.123-0.tmp",                         // not of ours
+      ".a.123-0.tmp",                         // not Tandem's
       ".tandem-0123456789abcde.tmp",          // too short
-      ".tandem-0123456789abcdeF.tmp",         // no digit
-      ".tandem-0123456789abcdef.tmp.backup",  // a user keeps it
+      ".tandem-0123456789abcdeF.tmp",         // not a lowercase digit
+      ".tandem-0123456789abcdef.tmp.backup",  // a user's copy
       "tandem-0123456789abcdef.tmp",
   };
   for (const auto& name : kept) write_aged(folder / name, hours(1000));
@@ -350,7 +350,7 @@ TEST(AtomicFile, WorksWithoutFilesWithoutAName) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(read_bytes(folder / "a"), "old");
-  // What an ended process left is not touched before it is old.
+  // A file that an ended process left is removed only when it is old.
   EXPECT_EQ(folder.names().size(), 2u);
   write_atomically(folder / "a", "new");
   EXPECT_EQ(folder.names().size(), 2u);

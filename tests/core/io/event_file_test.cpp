@@ -15,7 +15,7 @@ using testing::expect_parts;
 using testing::read_bytes;
 using testing::TemporaryFolder;
 
-// One pixel.
+// An image of one pixel.
 const std::string png(
     "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9c"
     "c\xf8\xcf\xc0\0\0\3\1\1\0\xc9\xfe\x92\xef\0\0\0\0IEND\xae"
@@ -30,7 +30,7 @@ void write_one_of_each(EventFile& file) {
   file.add_histogram("weights", -1, std::vector<float>{15, 2, std::numeric_limits<float>::quiet_NaN(), 31, 1});
 }
 
-// The bytes that TensorBoard's own classes give (tests/golden/event_file.py).
+// The expected bytes are those of TensorBoard's own classes (tests/golden/event_file.py).
 TEST(EventFile, writes_tensorboards_bytes) {
   TemporaryFolder folder;
   double now = 1234567889.5;
@@ -42,10 +42,10 @@ TEST(EventFile, writes_tensorboards_bytes) {
   const std::string first = read_bytes(file.path());
   EXPECT_GT(first.size(), 24u);
   write_one_of_each(file);
-  EXPECT_EQ(read_bytes(file.path()), first);  // until flush()
+  EXPECT_EQ(read_bytes(file.path()), first);  // nothing is written before flush()
   file.flush();
   const std::string found = read_bytes(file.path());
-  // The first record has the time of another call of the clock.
+  // The first record is not compared, because its time comes from a different call of the clock.
   ASSERT_EQ(found.size(), golden.size());
   EXPECT_EQ(found.substr(first.size()), golden.substr(first.size()));
 }
@@ -137,7 +137,7 @@ assert found == [(1, 1), (2, 2), (3, 30), (4, 40)], found
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 
-// Protobuf wants UTF-8, and one tag without it makes the whole file unreadable.
+// Protobuf requires UTF-8. A single tag that is not UTF-8 makes the whole file unreadable.
 TEST(EventFile, a_tag_of_other_bytes_is_escaped) {
   TemporaryFolder folder;
   EventFile file(folder.path());

@@ -13,12 +13,12 @@
 
 namespace {
 
-std::vector<std::string>* synchronised = nullptr;  // what fsync() was called for, while a test wants to know
-int fsync_error = 0;                               // what it fails with
+std::vector<std::string>* synchronised = nullptr;  // the paths passed to fsync(), or null if no test needs them
+int fsync_error = 0;                               // the error number with which fsync() fails
 
 }  // namespace
 
-// In the place of the C library's, for all of this program.
+// Replaces the C library's function in this whole program.
 extern "C" int fsync(int file) {
   if (synchronised != nullptr)
     synchronised->push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file)).string());
@@ -48,14 +48,14 @@ TEST(FileSystem, MakesEveryNewFolderDurable) {
   const auto first = std::exchange(names, {});
   create_folder(folder / "a/b/c/", "for checkpoints");
   synchronised = nullptr;
-  // The deepest folder that was there may be new as well.
+  // The deepest existing folder may be new as well, so its parent is synchronised too.
   EXPECT_EQ(first,
             (std::vector<std::string>{folder.path().string(), (folder / "a").string(), (folder / "a/b").string()}));
   EXPECT_EQ(names, std::vector<std::string>{(folder / "a/b").string()});
 
   fsync_error = EIO;
   EXPECT_ERROR(create_folder(folder / "d", "for checkpoints"), (folder / "d").string(), "Input/output error");
-  fsync_error = EINVAL;  // of a file system that cannot synchronise folders
+  fsync_error = EINVAL;  // the error of a file system that cannot synchronise folders
   EXPECT_NO_THROW(create_folder(folder / "e", "for checkpoints"));
   fsync_error = 0;
 }

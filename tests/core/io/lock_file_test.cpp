@@ -32,7 +32,7 @@ TEST(LockFile, OnlyThoseWhoShareTheFolderCanOpenIt) {
     ::close(opened);
     return mode_of(file);
   };
-  // A file that an earlier version has left.
+  // A lock file from an earlier version.
   write_bytes(file, "");
   ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
   EXPECT_EQ(mode_in(0755), 0600u);
@@ -46,7 +46,7 @@ TEST(LockFile, OnlyThoseWhoShareTheFolderCanOpenIt) {
   EXPECT_EQ(errno, ELOOP);
 }
 
-// A group that the user is not in, or that the file does not get, opens nothing.
+// The folder's group gets no access if the user is not in it, or if the file can't have that group.
 TEST(LockFile, TheGroupIsThatOfTheFolder) {
   if (::geteuid() != 0) GTEST_SKIP() << "NOT RUN: only root can give a folder to any group";
   const TemporaryFolder folder;

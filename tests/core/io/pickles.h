@@ -1,4 +1,4 @@
-// .pth files by hand: pickles, and the two forms of file around them.
+// Writes .pth files byte by byte: pickles, and the two file formats that contain them.
 #pragma once
 
 #include <tandem/core/io/zip_file.h>
@@ -40,7 +40,7 @@ inline std::string tensor(const std::string& of, std::int64_t offset, const std:
 }
 inline std::string dict(const std::string& entries) { return "\x80\x02}(" + entries + "u."; }
 
-// An archive around a pickle, with a storage "0".
+// A zip archive that contains a pickle and a storage "0".
 inline std::string archive(const std::string& pickle, const std::string& storage = std::string(16, '\1')) {
   const TemporaryFolder folder;
   {
@@ -57,7 +57,7 @@ inline std::string archive(const std::string& pickle, const std::string& storage
   return read_bytes(folder / "a.pth");
 }
 
-// The old form around a pickle, with a storage "0" of `elements`. All of its pickles are of `protocol`.
+// The old format with a pickle and a storage "0" of `elements` elements. All pickles in it use `protocol`.
 inline std::string old_form(std::string pickle, const std::string& storage, std::int64_t elements, char protocol = 2) {
   const auto begin = std::string("\x80") + protocol;
   pickle.replace(0, begin.size(), begin);

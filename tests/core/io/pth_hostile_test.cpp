@@ -1,5 +1,4 @@
-// .pth files that are damaged or malicious: an Error each time, and never more memory or time than the file is
-// worth.
+// Damaged or malicious .pth files. Each one gives an Error, and takes no more memory or time than its size justifies.
 #include <tandem/core/io/pth.h>
 
 #include <gtest/gtest.h>
@@ -56,12 +55,12 @@ TEST(HostilePth, refuses_every_global_but_a_few) {
   EXPECT_BAD(archive("\x80\x02" + global("torch", "load") + "."), "refused global torch.load");
   EXPECT_BAD(archive("\x80\x02" + global("numpy.core.multiarray", "scalar") + "."),
              "refused global numpy.core.multiarray.scalar");
-  // Allowed ones, used as they are not meant to be.
+  // Allowed names in a use that is not allowed.
   EXPECT_BAD(archive("\x80\x02" + global("torch", "FloatStorage") + ")R."), "calls torch.FloatStorage");
   EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_tensor_v2") + ")R."), "_rebuild_tensor_v2");
   EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_parameter") + "K\x01\x85R."), "_rebuild_parameter");
   EXPECT_BAD(archive("\x80\x02" + text("os.system") + ")R."), "damaged");
-  // The module loads whatever it names: INST, OBJ, EXT1, REDUCE of protocol 0's strings.
+  // Python's pickle module loads whatever these opcodes name: INST, OBJ, EXT1, REDUCE of protocol 0's strings.
   for (const char opcode : {'i', 'o', '\x82', 'S', 'I', 'L', 'P', 'd', 'l', 'V', 'p', 'g', '2', '1', '\x92'})
     EXPECT_BAD(archive("\x80\x02("s + opcode + "aa\nbb\n."), "refused opcode", "at byte 3");
 }
@@ -122,29 +121,30 @@ TEST(HostilePth, storages_are_as_large_as_they_say) {
 }
 
 TEST(HostilePth, bombs) {
-  // Each list holds the one before twice: 2^100 values.
+  // Each list contains the previous one twice: 2^100 values.
   std::string doubling = "]q\x01";
   for (int i = 0; i < 100; ++i) doubling += "](h\1h\1eq\1";
   EXPECT_BAD(archive("\x80\x02" + doubling + "."), "nested deeper than 32");
   std::string wide = tensor(storage(4), 0, {0}, {1}) + "q\1";
   for (int i = 0; i < 25; ++i) wide += "](h\1h\1h\1h\1eq\1";
   EXPECT_BAD(archive("\x80\x02" + wide + "."), "again and again");
-  EXPECT_BAD(archive("\x80\x02]q\1(h\1e."), "nested deeper than 32");  // a list of itself
+  EXPECT_BAD(archive("\x80\x02]q\1(h\1e."), "nested deeper than 32");  // a list that contains itself
   EXPECT_BAD(archive("\x80\x02" + std::string(100000, ']') + std::string(99999, 'a') + "."), "nested deeper than 32");
   EXPECT_BAD(archive("\x80\x02" + std::string(5 << 20, ']') + "."), "holds more than");
-  // Copies of a large dict, again and again.
+  // Many copies of a large dict.
   std::string pairs = "](";
   for (int i = 0; i < 10000; ++i) pairs += "))\x86";
   pairs += "e\x85q\1" + global("collections", "OrderedDict") + "q\2";
   for (int i = 0; i < 10000; ++i) pairs += "h\2h\1R";
   EXPECT_BAD(archive("\x80\x02" + pairs + "."), "malicious");
-  // A name that grows with every level.
+  // A name that becomes longer on every level.
   std::string names = tensor(storage(4), 0, {0}, {1}) + "q\1" + text(std::string(1000, 'n')) + "q\2";
   for (int i = 0; i < 20; ++i) names += "}h\2h\1sq\1";
   EXPECT_BAD(archive("\x80\x02](" + names + "e."), "again and again");
 }
 
-// A pickle's single byte can make a value, an entry of the memo or a mark. The file's size bounds how many are kept.
+// A single byte of a pickle can create a value, an entry of the memo or a mark. The file's size limits how many are
+// kept.
 TEST(HostilePth, what_is_kept_for_a_pickle_is_bounded_by_the_file) {
   const std::string preface =
       "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." + "\x80\x02M\xe9\3."s + empty_dict;
@@ -157,19 +157,19 @@ TEST(HostilePth, what_is_kept_for_a_pickle_is_bounded_by_the_file) {
   EXPECT_BAD("\x80\x02" + std::string(2000, ']') + ".", "holds more than 1000 values");
 }
 
-// The most that the process took meanwhile, above what it took before.
+// Returns the peak memory of the process during `action`, minus the memory before it.
 std::int64_t peak_of(const std::function<void()>& action) {
   const auto kilobytes = [](const std::string& name) {
     const std::string status = read_bytes("/proc/self/status");
     return std::stoll(status.substr(status.find(name) + name.size()));
   };
-  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins again
+  std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak
   const auto before = kilobytes("VmRSS:");
   action();
   return (kilobytes("VmHWM:") - before) << 10;
 }
 
-// A few bytes of a pickle can name what it holds already.
+// A few bytes of a pickle can refer to a large value that it already contains.
 TEST(HostilePth, memory_is_a_small_multiple_of_the_file) {
   const std::string padding = text(std::string(4 << 20, '-')) + "0";
   const std::string one_tensor = "\x80\x02" + padding + tensor(storage(4), 0, {0}, {1}) + "q\1" + "0";
@@ -178,9 +178,9 @@ TEST(HostilePth, memory_is_a_small_multiple_of_the_file) {
     for (int i = 0; i < entries; ++i) pairs += "M" + number(static_cast<std::uint16_t>(i)) + "h" + value;
     return pairs + "uq\2";
   };
-  // A million names of one tensor.
+  // A million names for one tensor.
   const std::string names = one_tensor + dict_of(1000, '\1') + dict_of(1000, '\2') + "\x85.";
-  // Names of 30 kB.
+  // Names of 30 kB each.
   std::string long_names = one_tensor + text(std::string(1000, 'n')) + "q\3" + "0" + dict_of(10000, '\1');
   for (int i = 0; i < 30; ++i) long_names += "0}h\3h\2sq\2";
   // Globals with a long name, and storages with a long key.
@@ -204,7 +204,7 @@ TEST(HostilePth, small_files_may_share_their_tensors) {
   EXPECT_EQ(read_pth(folder / "a.pth").size(), 26u);
 }
 
-// --- Archives, by hand ---
+// --- Archives, byte by byte ---
 
 struct HandMadeEntry {
   std::string name, bytes = {};
@@ -285,7 +285,7 @@ TEST(HostilePth, archives_that_lie) {
   EXPECT_BAD(hand_made({pickle, {.name = "a/code/net.py", .method = 8}}), "TorchScript");
   EXPECT_BAD(hand_made({{.name = "word/document.xml", .method = 8}}), "torch.save did not write it");
   EXPECT_BAD(hand_made({pickle, {.name = "a/byteorder", .bytes = "big"}}), "big-endian");
-  // The second lies inside of the first, which holds a header of its own for it.
+  // The second file lies inside the first one, whose contents include a header for it.
   const std::string inner = hand_made({{.name = "b"}}).substr(0, 31);
   HandMadeEntry outer = {.name = "a", .bytes = inner};
   EXPECT_BAD(hand_made({outer, {.name = "b", .offset_change = -31}}), "overlap");

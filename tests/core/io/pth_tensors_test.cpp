@@ -1,5 +1,5 @@
-// What a .pth file can hold besides plain tensors: negated views, dtypes that Tandem lacks, and what a training program
-// puts beside a state dict.
+// Contents of a .pth file in addition to plain tensors: negated views, dtypes that Tandem lacks, and entries that a
+// training program saves with a state dict.
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
@@ -43,7 +43,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// A tensor whose arguments go on after the strides with `more`: whether it has a gradient, hooks, and what follows.
+// A tensor with `more` arguments after the strides: whether it has a gradient, its hooks, and others.
 std::string tensor_with(const std::string& function, const std::string& of, std::int64_t offset,
                         const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides,
                         const std::string& more) {
@@ -90,7 +90,7 @@ TEST(PthTensors, negated_views_have_the_negated_numbers) {
   EXPECT_EQ(one("BFloat16Storage", bytes_of<std::uint16_t>({0xbf80}), 1), (Numbers{1}));
   EXPECT_EQ(one("LongStorage", bytes_of<std::int64_t>({7, -1}), 2), (Numbers{-7, 1}));
   EXPECT_EQ(one("ShortStorage", bytes_of<std::int16_t>({300, -2}), 2), (Numbers{-300, 2}));
-  EXPECT_EQ(one("CharStorage", bytes_of<std::int8_t>({5, -128}), 2), (Numbers{-5, -128}));  // as PyTorch's negation
+  EXPECT_EQ(one("CharStorage", bytes_of<std::int8_t>({5, -128}), 2), (Numbers{-5, -128}));  // as in PyTorch
 }
 
 TEST(PthTensors, negated_views_share_one_storage) {
@@ -109,7 +109,7 @@ TEST(PthTensors, no_metadata_are_dropped) {
       {"tensor \"x\"", "metadata"});
 }
 
-// Each kind of tensor that torch.load(weights_only=True) opens and Tandem does not.
+// A kind of tensor that torch.load(weights_only=True) opens and Tandem does not.
 struct Unreadable {
   std::string pickle;
   std::int64_t elements;  // of its storage
@@ -139,7 +139,7 @@ TEST(PthTensors, an_error_names_the_tensor_that_cannot_be_read) {
   for (const auto& [pickled, elements, words] : all_unreadable) {
     const std::string pickle = dict(text("layer.x") + pickled);
     for (const std::string& file : {archive(pickle), old_form(pickle, std::string(16, '\1'), elements)}) {
-      if (elements == 0 && !file.starts_with("PK")) continue;  // the old form has a list of storages
+      if (elements == 0 && !file.starts_with("PK")) continue;  // the old format has a list of storages
       const auto error = error_in(file);
       EXPECT_NE(error.find("tensor \"layer.x\" "), std::string::npos) << error;
       for (const auto& word : words) EXPECT_NE(error.find(word), std::string::npos) << error;
@@ -171,7 +171,7 @@ TEST(PthTensors, other_forms_of_readable_tensors) {
   EXPECT_EQ(numbers_in(archive(dict(text("x") + moved), floats)).at("x"), (Numbers{-5}));
 }
 
-// Before version 0.4, PyTorch had storages that are parts of others: key, begin and size come last.
+// Before version 0.4, PyTorch had storages that are parts of others. Their key, begin and size are at the end.
 TEST(PthTensors, views_of_storages) {
   const auto view = [](std::int64_t first, std::int64_t size) {
     return "(" + text("storage") + global("torch", "FloatStorage") + text("0") + text("cpu") + integer(4) + "(" +
@@ -200,7 +200,7 @@ TEST(PthTensors, what_lies_beside_a_state_dict) {
   EXPECT_EQ(numbers_in(archive(dict(beside + text("x") + good))).size(), 1u);
 }
 
-// Pickle's later protocols, in both forms of file.
+// Later pickle protocols, in both file formats.
 TEST(PthTensors, protocols_2_to_5) {
   const std::string pickle = dict(text("x") + tensor(storage(4), 0, {4}, {1}));
   const std::string floats = bytes_of<float>({1, 3, 0, -5});
@@ -221,12 +221,13 @@ TEST(PthTensors, a_state_dict_is_found_beside_other_entries) {
     return result;
   };
   const std::vector<std::string> of_model = {"a.bias", "a.weight"};
-  // As PyTorch's ImageNet example writes it, a rank's random numbers, and a model's options under a usual name.
+  // A checkpoint as PyTorch's ImageNet example writes it, one with a rank's random state, and one whose model options
+  // have a common name.
   EXPECT_EQ(names(text("epoch") + "K\3" + text("state_dict") + weights + text("best_acc1") + good + optimizer),
             of_model);
   EXPECT_EQ(names(text("model") + weights + text("rng_state") + good), of_model);
   EXPECT_EQ(names(text("model") + sub_dict(text("depth") + "K\22") + text("state_dict") + weights), of_model);
-  // A module's state besides its tensors does not make a checkpoint.
+  // A module's extra state does not make a file a checkpoint.
   EXPECT_EQ(names(text("a.weight") + good + text("a._extra_state") + sub_dict(text("scale") + good)).size(), 2u);
   EXPECT_TRUE(names(text("epoch") + "K\3").empty());
 
@@ -244,7 +245,7 @@ TEST(PthTensors, a_state_dict_is_found_beside_other_entries) {
   expect_parts(error_in(archive("\x80\2"s + good + "."), "net"), {"has no \"net\"; it has no entries"});
 }
 
-// The real thing.
+// Compares with PyTorch itself.
 TEST(PthTensors, as_torch_reads_what_torch_writes) {
   TANDEM_NEEDS_TORCH();
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// .pth files that PyTorch wrote, and those that it is to read.
+// .pth files that PyTorch wrote, and .pth files for PyTorch to read.
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/safetensors.h>
@@ -43,7 +43,7 @@ TEST(Pth, reads_what_torch_writes_in_both_forms) {
   for (const char* name : {"zip.pth", "legacy.pth"}) {
     SCOPED_TRACE(name);
     const auto arrays = read_pth(golden(name));
-    EXPECT_EQ(arrays.front().name, "f32");  // the file's order
+    EXPECT_EQ(arrays.front().name, "f32");  // in the order of the file
     EXPECT_EQ(arrays.back().name, "gr\u00fc\u00dfe.\U0001f600");
     const auto found = by_name(arrays);
     expect_all_same(expected, found);
@@ -151,7 +151,7 @@ TEST(Pth, refuses_what_it_cannot_write) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-// Both ways, with the real thing.
+// Tests both directions with PyTorch itself.
 TEST(Pth, torch_reads_what_we_write) {
   TANDEM_NEEDS_TORCH();
   TemporaryFolder folder;

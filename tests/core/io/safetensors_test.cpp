@@ -23,7 +23,7 @@ std::string with_length(const std::string& header, const std::string& data = "")
   return bytes + header + data;
 }
 
-// The error that reading these bytes gives.
+// Returns the error message that reading these bytes gives.
 std::string error_from(const std::string& bytes) {
   TemporaryFolder folder;
   const auto path = folder / "file.safetensors";
@@ -94,11 +94,11 @@ TEST(Safetensors, NothingIsAFileToo) {
   write_safetensors(folder / "a", {});
   EXPECT_EQ(read_bytes(folder / "a"), with_length("{}      "));
   EXPECT_TRUE(read_safetensors(folder / "a").arrays.empty());
-  write_bytes(folder / "a", with_length(R"({"__metadata__":null})"));  // the reference reader takes it for no metadata
+  write_bytes(folder / "a", with_length(R"({"__metadata__":null})"));  // to the reference reader, null is no metadata
   EXPECT_TRUE(read_safetensors(folder / "a").metadata.empty());
 }
 
-// The bytes that Python's safetensors 0.8 gives for the same tensors.
+// The expected bytes are those of Python's safetensors 0.8 for the same tensors.
 TEST(Safetensors, WritesTheReferenceWritersBytes) {
   TemporaryFolder folder;
   const std::vector<NamedArray> arrays = {
@@ -130,16 +130,16 @@ TEST(Safetensors, ChecksumsAreWrittenAndTakenOut) {
   expect_equal(arrays, read.arrays);
   EXPECT_EQ(read.metadata, metadata);
   EXPECT_TRUE(read.has_checksums);
-  // A file that was read is written without its old checksums, whichever program put them into the metadata.
+  // Writing the contents of a file drops its old checksums, whichever program put them into the metadata.
   write_safetensors(folder / "b", arrays, {{"tandem.crc32", "{}"}});
   EXPECT_FALSE(read_safetensors(folder / "b").has_checksums);
-  // A file of an older version has no key that says that there are checksums.
+  // A file of an older version has no key that announces checksums.
   write_bytes(folder / "old",
               with_length(R"({"__metadata__":{"tandem.crc32":"{\"__metadata__\":\"00000000\",\"x\":\"55bc801d\"}"},)"
                           R"("x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})",
                           "\1\2\3"));
   EXPECT_TRUE(read_safetensors(folder / "old").has_checksums);
-  // The numbers are those of Python's zlib.crc32.
+  // The expected numbers are those of Python's zlib.crc32.
   write_safetensors(folder / "c", std::vector<NamedArray>{{"x", Array::from(std::vector<std::uint8_t>{1, 2, 3}, {3})}},
                     {{"k", "v"}}, Checksums::crc32);
   EXPECT_NE(read_bytes(folder / "c").find(R"("tandem.crc32":"{\"__metadata__\":\"89a9b4f4\",\"x\":\"55bc801d\"}"})"),
@@ -147,13 +147,13 @@ TEST(Safetensors, ChecksumsAreWrittenAndTakenOut) {
       << read_bytes(folder / "c");
 }
 
-// Whatever bit of the file is flipped, either the reader notices, or the bit was in a blank behind the header: a file
-// with checksums never becomes one that has none.
+// If any bit of the file is flipped, the reader notices, unless the bit was in a blank after the header. A file with
+// checksums never becomes one without.
 TEST(Safetensors, NoFlippedBitChangesWhatIsRead) {
   TemporaryFolder folder;
   const auto path = folder / "a";
   auto arrays = one_of_each();
-  // An array without numbers may get another shape; checksums are of the numbers.
+  // Checksums cover only the numbers, so the shape of an array without numbers may change unnoticed.
   std::erase_if(arrays, [](const NamedArray& named) { return named.array.numel() == 0; });
   write_safetensors(path, arrays, {{"epoch", "3"}}, Checksums::crc32);
   const std::string bytes = read_bytes(path);
@@ -306,7 +306,8 @@ TEST(Safetensors, BadLayouts) {
 
 TEST(Safetensors, ReadsWhatOthersMayWrite) {
   TemporaryFolder folder;
-  // Order in the header is not order in the data; blanks; zero-size tensors anywhere between; no padding.
+  // The order in the header differs from the order of the data. There are blanks, no padding, and a tensor of size zero
+  // between others.
   write_bytes(folder / "a",
               with_length(R"({ "b":)" + entry("U8", "[2]", "[1,3]") + R"(, "a":)" + entry("U8", "[]", "[0,1]") +
                               R"(,"z":)" + entry("F32", "[0]", "[1,1]") + "} \n",
@@ -320,7 +321,7 @@ TEST(Safetensors, ReadsWhatOthersMayWrite) {
   EXPECT_EQ(arrays[2].array.data<std::uint8_t>()[1], 'z');
 }
 
-// Whatever happens to a file: an Error, or arrays. Never a crash, never memory without bound.
+// A damaged file gives an Error or arrays, never a crash or unlimited memory.
 TEST(Safetensors, DamagedAtEveryByte) {
   TemporaryFolder folder;
   const auto path = folder / "a";
@@ -391,7 +392,7 @@ TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
   sort_as_in_safetensors(expected);
   EXPECT_EQ(expected[0].name, "b");
 
-  // Nothing of a file that could not be finished is left.
+  // A file that can't be finished leaves nothing behind.
   const auto write = [&](const std::function<Array(const ExpectedArray&)>& take) {
     return testing::error_of([&] { write_safetensors(folder / "parts", {}, {}, Checksums::none, expected, take); });
   };
@@ -407,7 +408,7 @@ TEST(Safetensors, writes_arrays_that_come_one_at_a_time) {
   EXPECT_EQ(folder.names(), (std::vector<std::string>{"parts", "whole"}));
 }
 
-// Headers of large models name tens of thousands of tensors.
+// The headers of large models list tens of thousands of tensors.
 TEST(Safetensors, ReadingTakesLinearTimeInTheNumberOfTensors) {
   const TemporaryFolder folder;
   const auto milliseconds = [&](int count) {

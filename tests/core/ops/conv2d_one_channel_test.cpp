@@ -1,4 +1,4 @@
-// Convolutions of images with one channel (core/cpu/conv/one_channel_conv.h) beside direct sums in f64.
+// Compares convolutions of images with one channel (core/cpu/conv/one_channel_conv.h) with direct sums in f64.
 #include <tandem/core/cpu/conv/one_channel_conv.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
@@ -28,7 +28,7 @@ struct Results {
   Array y, grad_weight, grad_bias;
 };
 
-// What the kernel gives where every number that it must write was NaN before; and the same in f64.
+// The kernel's results, and the same results in f64. All numbers that the kernel must write are NaN before.
 struct Both {
   Results found, expected;
 };
@@ -115,7 +115,7 @@ TEST(ConvOneChannel, ComputesTheLayersThatItIsFor) {
   set_exact_convolutions(false);
 }
 
-// The layer as programs reach it: an infinity and a NaN stay visible.
+// Computes the layer as programs do. An infinity and a NaN remain visible.
 TEST(ConvOneChannel, ShowsWhatIsNotFinite) {
   manual_seed(5);
   for (const float bad : {INFINITY, NAN}) {

@@ -1,5 +1,5 @@
-// The ways to convolve on the CPU, by oneDNN, directly and by products for each tap, against the plain method that
-// f64 takes. conv2d_tiles_test.cpp has tiles.
+// Convolutions on the CPU by oneDNN, directly, and as products for each tap, compared with the plain method in f64.
+// conv2d_tiles_test.cpp tests tiles.
 #include <tandem/core/cpu/conv/cook_toom_conv.h>
 #include <tandem/core/cpu/conv/depthwise_conv.h>
 #include <tandem/core/cpu/conv/direct_conv.h>
@@ -70,14 +70,14 @@ TEST(Conv2d, DirectlyForFewOutputs) {
                             {.kernel = 3},
                             {.kernel = {5, 3}, .stride = 2, .padding = {2, 1}},
                             {.kernel = {1, 7}, .stride = {1, 3}, .padding = {0, 3}},
-                            {.kernel = {2, 3}, .padding = {4, 5}},  // outputs that see padding alone
+                            {.kernel = {2, 3}, .padding = {4, 5}},  // some outputs see only padding
                             {.kernel = 3, .padding = {2, 1}, .dilation = {2, 1}}};
   for (const Window& window : windows) {
     for (const std::int64_t in : {8, 11, 16, 24}) {
       for (const std::int64_t out : {1, 2, 3, 4, 7, 8}) {
-        // Rows of 3 pixels to several tiles, some of which overlap.
+        // Rows from 3 pixels to several tiles. Some of the tiles overlap.
         const Case c{{2, in, 9, 3 + (5 * in + 3 * out) % 40}, out, window};
-        // With AVX2 alone, oneDNN is faster for the smallest of these.
+        // With only AVX2, oneDNN is faster for the smallest of these layers.
         const bool pays = in * window.kernel.h * window.kernel.w >= 16 * out;
         if (pays || onednn::has_avx512()) {
           EXPECT_TRUE(cpu::DirectConv({ConvPass::outputs, window, c.x, output_of(c), DType::f32}).pays()) << c.x;
@@ -100,12 +100,12 @@ TEST(Conv2d, PixelByPixelForFewChannels) {
   expect_like_f64({{3, 2, 64, 70}, 3, {.kernel = 1}});  // several threads
 }
 
-// Sums are those of f32: only inputs and results are rounded.
+// Sums are in f32: only inputs and results are rounded to bf16.
 TEST(Conv2d, DirectlyForFewOutputsOfBf16) {
   manual_seed(2);
   const auto bf16 = [](const Array& a) { return a.channels_last().to(DType::bf16); };
   const auto exact = [](const Array& a) { return a.to(DType::f64); };
-  // Most of the pixels would be converted for nothing.
+  // This layer does not use most of the pixels, so converting them would be wasted.
   EXPECT_FALSE(
       cpu::DirectConv({ConvPass::outputs, {.kernel = 1, .stride = 2}, {2, 96, 11, 19}, {2, 1, 6, 10}, DType::bf16})
           .pays());
@@ -125,7 +125,7 @@ TEST(Conv2d, DirectlyForFewOutputsOfBf16) {
   }
 }
 
-// Layers whose gradient oneDNN 2.6 computes wrongly in bf16.
+// Layers whose gradients oneDNN 2.6 computes incorrectly in bf16.
 TEST(Conv2d, WeightGradientsOfBf16) {
   manual_seed(5);
   const Case cases[] = {
@@ -152,8 +152,8 @@ TEST(Conv2d, WeightGradientsOfBf16) {
   }
 }
 
-// Channels around those of a vector, so that its lanes repeat themselves after one or several; rows of one pixel to
-// many vectors; more padding than the kernel has.
+// Numbers of channels near the length of a vector, so that the channels of its lanes repeat after one or several
+// vectors. Rows have from one pixel to many vectors, and padding may be larger than the kernel.
 TEST(Conv2d, AlongRowsForAKernelForEachChannel) {
   manual_seed(4);
   const auto exact = [](const Array& a) { return a.to(DType::f64); };
@@ -185,7 +185,7 @@ TEST(Conv2d, AlongRowsForAKernelForEachChannel) {
         }
 }
 
-// An Inf or NaN is seen by the outputs that see its pixel, and by no other.
+// An Inf or NaN affects only the outputs that see its pixel.
 TEST(Conv2d, DirectSumsSpreadNothing) {
   const Window window{.kernel = 3, .padding = 1};
   for (const std::int64_t out : {1, 2, 3, 8}) {
@@ -204,7 +204,7 @@ TEST(Conv2d, DirectSumsSpreadNothing) {
   }
 }
 
-// Some kernels read bf16 numbers in pairs, of which the last one of a pixel may belong to the next pixel.
+// Some kernels read bf16 numbers in pairs. The second number of a pixel's last pair may belong to the next pixel.
 TEST(Conv2d, ExactSumsOfBf16SpreadNothing) {
   set_exact_convolutions(true);
   for (const std::int64_t width : {1, 2})
@@ -223,7 +223,7 @@ TEST(Conv2d, ExactSumsOfBf16SpreadNothing) {
   set_exact_convolutions(false);
 }
 
-// The last pixel of an image is seen through the last place of the kernel alone.
+// Only the last position of the kernel sees the last pixel of an image.
 TEST(Conv2d, WeightGradientsOfEachChannelSpreadNothing) {
   const Array x = ops::ones({1, 3, 5, 9}).channels_last();
   x.narrow(1, 1, 1).narrow(2, 4, 1).narrow(3, 8, 1).fill(INFINITY);
@@ -240,9 +240,9 @@ TEST(Conv2d, ByTaps) {
       {{2, 96, 21, 21}, 96, {.kernel = 3, .padding = 12, .dilation = 12}},  // fewer products than by tiles
       {{16, 16, 21, 9}, 65, {.kernel = {3, 5}, .padding = {14, 6}, .dilation = {14, 3}}},
       {{2, 200, 7, 12}, 33, {.kernel = {7, 3}, .stride = {1, 2}, .padding = {5, 9}, .dilation = {2, 9}}},
-      {{2, 24, 11, 11}, 20, {.kernel = 3, .padding = 12, .dilation = 12}},       // one tap
-      {{3, 26, 2, 13}, 11, {.kernel = {7, 1}, .stride = 3, .padding = {5, 0}}},  // each third tap
-      {{2, 24, 4, 4}, 20, {.kernel = 2, .padding = 5, .dilation = 10}},          // nothing but padding
+      {{2, 24, 11, 11}, 20, {.kernel = 3, .padding = 12, .dilation = 12}},       // only one tap sees pixels
+      {{3, 26, 2, 13}, 11, {.kernel = {7, 1}, .stride = 3, .padding = {5, 0}}},  // every third tap sees pixels
+      {{2, 24, 4, 4}, 20, {.kernel = 2, .padding = 5, .dilation = 10}},          // all taps see only padding
   };
   for (const Case& c : cases) {
     const Shape y = output_of(c);
@@ -255,7 +255,7 @@ TEST(Conv2d, ByTaps) {
   }
 }
 
-// Seconds of the fastest of three calls of all passes.
+// Returns the time of all passes in seconds, the fastest of three calls.
 double seconds_of(const Shape& x_shape, const Shape& weight_shape, std::int64_t groups) {
   const Array x = ops::rand(x_shape).channels_last(), weight = ops::rand(weight_shape);
   const Window window{Extent(weight_shape[2], weight_shape[3]), 1, weight_shape[2] / 2, 1, groups};
@@ -271,9 +271,7 @@ double seconds_of(const Shape& x_shape, const Shape& weight_shape, std::int64_t 
   return best;
 }
 
-// oneDNN has only its reference loops for some layers in the layout that suits others best. These loops took 30 to 150
-// times as long as a layer with more to compute.
-// The padding alone makes outputs, which are the bias.
+// There are outputs only because of the padding, and each of them is the bias.
 TEST(Conv2d, OfAnEmptyImageHasTheGradientOfTheBias) {
   const Window window{.kernel = 3, .padding = 2};
   const Array bias = ops::ones({5});
@@ -286,6 +284,8 @@ TEST(Conv2d, OfAnEmptyImageHasTheGradientOfTheBias) {
   }
 }
 
+// For some layers, oneDNN has only its reference loops in the layout that suits other layers best. These loops took 30
+// to 150 times as long as a layer with more to compute.
 TEST(Conv2d, NoLayerOfFewChannelsIsSlow) {
   const double all = seconds_of({2, 16, 56, 56}, {16, 16, 5, 5}, 1);
   EXPECT_LT(seconds_of({2, 16, 56, 56}, {1, 16, 5, 5}, 1), 5 * all) << "16 -> 1";

@@ -1,4 +1,4 @@
-// Convolutions by tiles (core/cpu/conv/cook_toom_conv.h) beside direct sums in f64.
+// Compares convolutions by tiles (core/cpu/conv/cook_toom_conv.h) with direct sums in f64.
 #include <tandem/core/base/scope.h>
 #include <tandem/core/cpu/conv/cook_toom_conv.h>
 #include <tandem/core/device/math_mode.h>
@@ -40,7 +40,8 @@ std::ostream& operator<<(std::ostream& os, const Case& c) {
             << ", dilation " << c.window.dilation;
 }
 
-// The worst error of forward and of each gradient alone; and of both together, where 1.3 times that is allowed.
+// Returns the largest error of forward, of each gradient alone, and of both gradients together. The last error is
+// divided by 1.3, because it may be larger.
 double error_of_tiles(const Case& c, const CookToomChoice& tiles, bool activations) {
   const Array drawn = ops::randn(c.x).channels_last();
   const Array x = activations ? ops::map(functors::Relu{}, drawn) : drawn;
@@ -117,7 +118,8 @@ const CookToomScheme& drawn_scheme(std::mt19937& draw, std::int64_t kernel) {
   return kernel == 3 ? *of_3[draw() % 4] : *of_5[draw() % 3];
 }
 
-// A layer with everything drawn: sizes around the edges of tiles, channels around those of vectors, any padding.
+// Tests a random layer. Its sizes are near the edges of tiles, its channels are near the length of vectors, and it has
+// any padding.
 void expect_like_f64(unsigned seed) {
   std::mt19937 draw(seed);
   const auto below = [&](std::int64_t end) {
@@ -137,11 +139,11 @@ void expect_like_f64(unsigned seed) {
   const CookToomChoice tiles{&drawn_scheme(draw, kernel.h), &drawn_scheme(draw, kernel.w), 0};
   manual_seed(seed);
   const double found = error_of_tiles(c, tiles, draw() % 2);
-  // Sums of few numbers can cancel each other, and errors are then large beside them.
+  // Sums of few numbers can cancel out, and errors are then large compared with them.
   EXPECT_LT(found, 5e-5) << "seed " << seed << ": " << c << ", tiles of " << tiles.rows->m << " x " << tiles.columns->m;
 }
 
-// TANDEM_CONV_SEEDS=FIRST-LAST tries other layers than those that CI tries.
+// TANDEM_CONV_SEEDS=FIRST-LAST tries layers that CI does not try.
 TEST(ConvTiles, AnyLayerIsLikeF64) {
   unsigned first = 0, last = 150;
   if (const char* seeds = std::getenv("TANDEM_CONV_SEEDS")) {
@@ -150,7 +152,7 @@ TEST(ConvTiles, AnyLayerIsLikeF64) {
   for (unsigned seed = first; seed <= last; ++seed) expect_like_f64(seed);
 }
 
-// Blocks of several images and images of several blocks.
+// A block may have several images, and an image several blocks.
 TEST(ConvTiles, ManyAndLargeImages) {
   manual_seed(5);
   EXPECT_LT(error_of_tiles({{100, 16, 14, 14}, 32, {.kernel = 5, .padding = 2}}, square(scheme<5, 5>), true), 8e-6);
@@ -160,7 +162,7 @@ TEST(ConvTiles, ManyAndLargeImages) {
       2e-6);
 }
 
-// Half of a batch must compute as the whole does: the same tiles, and the same bits in each image.
+// A part of a batch must use the same tiles as the whole batch, and must have the same bits in each image.
 TEST(ConvTiles, DoNotDependOnTheBatch) {
   manual_seed(9);
   const Window window{.kernel = 3, .padding = 1};
@@ -176,7 +178,7 @@ TEST(ConvTiles, DoNotDependOnTheBatch) {
   EXPECT_EQ(grad.narrow(0, 3, 5).contiguous().to_vector<float>(), part_grad.contiguous().to_vector<float>());
 }
 
-// The output that sees an Inf or NaN is not finite. Others of its tile may not be, either.
+// An output that sees an Inf or NaN is not finite. Other outputs in its tile may not be finite either.
 TEST(ConvTiles, ShowWhatIsNotFinite) {
   const Window window{.kernel = 3, .padding = 1};
   const Shape shape{2, 32, 20, 20};
@@ -209,7 +211,7 @@ TEST(ConvTiles, AreLeftOutWhereConvolutionsMustBeExact) {
   EXPECT_LT(exact, 5e-7);
 }
 
-// 16-bit images are read and written by tiles; sums are those of f32.
+// 16-bit images are converted tile by tile, and sums are in f32.
 TEST(ConvTiles, Take16Bits) {
   manual_seed(6);
   const Case c{{3, 20, 15, 17}, 24, {.kernel = 3, .padding = 1}};
@@ -219,7 +221,7 @@ TEST(ConvTiles, Take16Bits) {
     const CookToomChoice tiles = square(scheme<4, 3>);
     CookToomConv({ConvPass::outputs, c.window, c.x, y.shape(), dtype}, tiles).run({.x = x, .weight = weight, .y = y});
     const Array expected = ops::conv2d(x.to(DType::f64), weight.to(DType::f64), {}, c.window);
-    const double rounding = dtype == DType::bf16 ? 2e-3 : 3e-4;  // of the result alone
+    const double rounding = dtype == DType::bf16 ? 2e-3 : 3e-4;  // of only the result
     EXPECT_LT(relative_rms(y, expected), rounding);
 
     const Array grad_weight = Array::empty(weight.shape(), dtype);
@@ -232,7 +234,7 @@ TEST(ConvTiles, Take16Bits) {
   }
 }
 
-// The note that a trace has about a convolution of `x` with kernels of 3 x 3.
+// Returns the note in a trace about a convolution of `x` with 3 x 3 kernels.
 std::string kernel_in_trace(const Shape& x) {
   const testing::TemporaryFolder folder;
   const auto path = (folder / "trace.json").string();

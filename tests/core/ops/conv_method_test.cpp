@@ -1,4 +1,4 @@
-// Which method computes a layer (core/cpu/conv/conv_method.h), and that a change of a mode is followed.
+// Tests which method computes a layer (core/cpu/conv/conv_method.h), and that the choice follows the modes.
 #include <tandem/core/cpu/conv/conv_method.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
@@ -73,7 +73,7 @@ TEST(ConvMethod, EachLayerHasItsOwn) {
   }
 }
 
-// All that a training step computes of a layer.
+// Computes everything that a training step computes for a layer.
 std::vector<float> step(const Array& x, const Array& weight, const Array& grad_y) {
   const Window window{.kernel = 5, .padding = 2};
   const Array grad_weight = Array::empty(weight.shape());
@@ -87,7 +87,7 @@ std::vector<float> step(const Array& x, const Array& weight, const Array& grad_y
   return numbers;
 }
 
-// The choice is kept from step to step, but not beyond a change of what it depends on.
+// The choice is kept from step to step, until something that it depends on changes.
 TEST(ConvMethod, FollowsTheModes) {
   SKIP_WITHOUT_ANNEX(cpu::fast_conv_methods);
   manual_seed(1);

@@ -17,8 +17,8 @@ using testing::Sha256;
 using Floats = std::vector<float>;
 using Integers = std::vector<std::int64_t>;
 
-// torch.randn(n) and torch.rand(n) for n = 1 ... 40 and 1000: each way in which blocks can end, and the second number
-// of a pair that waits for the next call.
+// torch.randn(n) and torch.rand(n) for n = 1 ... 40 and 1000. The sizes cover each way in which a block can end, and a
+// pair whose second number waits for the next call.
 template <class T, class F>
 std::string digest_of_sizes(F make) {
   manual_seed(7);
@@ -87,7 +87,7 @@ TEST(Create, DrawsWithReplacementArePyTorchs) {
   }
 }
 
-// How often each of four positions comes first, and second, in many rows.
+// Counts how often each of four positions comes first and second, in many rows.
 TEST(Create, DrawsFollowTheWeights) {
   manual_seed(7);
   constexpr std::int64_t rows = 20000;
@@ -106,7 +106,7 @@ TEST(Create, DrawsFollowTheWeights) {
   const Array three = ops::multinomial(all, 3);
   const auto first = shares(three, 0), second = shares(three, 1);
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(first[i], weights[i] / 8, 0.015) << i;
-  // The second is i where the first was another one, and i is drawn among those left.
+  // The second position is i if the first one was another position j, and i is drawn from the remaining positions.
   for (const int i : {0, 2, 3}) {
     double chance = 0;
     for (const int j : {0, 2, 3})

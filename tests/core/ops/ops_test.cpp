@@ -1,5 +1,5 @@
-// What the raw operations refuse, and the dtypes and empty arrays that the table of operations (tests/operations)
-// leaves out.
+// Arguments that the raw operations refuse, and the dtypes and empty arrays that the table of operations
+// (tests/operations) omits.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(Ops, ElementwisePromotes) {
 
 TEST(Ops, IntegerArithmetic) {
   EXPECT_EQ(ops::map(functors::Exp{}, integers({0})).dtype(), DType::f32);
-  // As numbers of f32: as integers, a division by zero would end the process.
+  // Division is computed in f32, because an integer division by zero would end the process.
   EXPECT_TRUE(std::isinf(ops::zip(functors::Div{}, integers({1}), integers({0})).item()));
   EXPECT_EQ(ops::zip(functors::Sub{}, integers({5, 1}), integers({7, 1})).to_vector<std::int64_t>(), (Integers{-2, 0}));
   const std::int64_t large = (1LL << 60) + 1;
@@ -117,7 +117,7 @@ TEST(Ops, Reductions) {
   EXPECT_EQ(ops::reduce(Reduction::max, integers({3, 9, 2}, DType::i32)).item(), 9);
   EXPECT_EQ(ops::reduce(Reduction::max, array_of({-3, -1})).item(), -1);
   EXPECT_TRUE(std::isnan(ops::reduce(Reduction::max, array_of({1, NAN, 3})).item()));
-  // 2^24 + 1 is not a float: a sum in float would stop there.
+  // f32 can't represent 2^24 + 1, so a sum in f32 would stop there.
   EXPECT_EQ(ops::reduce(Reduction::sum, ops::ones({(1 << 24) + 2})).item(), (1 << 24) + 2);
   EXPECT_EQ(ops::reduce(Reduction::sum, ops::ones({5000}).to(DType::bf16)).item(),
             4992);  // rounded once, at the end
@@ -158,7 +158,7 @@ TEST(Ops, LargeArraysGoThroughTheParallelLoops) {
   }
 }
 
-// Large and odd enough for whole squares, what is left beside them, and several blocks.
+// The sizes have whole squares, incomplete ones, and several blocks.
 TEST(Ops, TurnedArraysGoByBlocks) {
   for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
     for (const Shape& shape : {Shape{5, 37, 83}, Shape{1, 70, 601}, Shape{3, 200, 9}, Shape{40, 3, 70}}) {
@@ -182,7 +182,8 @@ TEST(Ops, TurnedArraysGoByBlocks) {
   }
 }
 
-// Rows below and above the length from which they are read in place, with and without a rest beside whole blocks.
+// Rows that are shorter or longer than the length from which they are read in place, with and without a rest after the
+// whole blocks.
 TEST(Ops, RowsMeetRepeatedNumbers) {
   for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64}) {
     for (const Shape& shape : {Shape{7, 96}, Shape{3, 128}, Shape{300, 201}, Shape{2, 20001}}) {
@@ -333,7 +334,7 @@ TEST(Ops, BatchNormErrors) {
 }
 
 TEST(Ops, BatchNormStatisticsAreStable) {
-  // Values near 10^4 that differ by little: the sum of squares would lose everything.
+  // Values near 10^4 with small differences: a variance computed from the sum of squares would lose all digits.
   Floats values(2 * 3 * 50 * 50);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 10000.0f + static_cast<float>(i % 8) * 0.125f;
   const Array x = Array::from(values, {2, 3, 50, 50});
@@ -381,7 +382,7 @@ TEST(Ops, ExpAtTheEndsOfItsRange) {
   }
 }
 
-// Lanes behind the last class once held numbers whose exponentials took a hundred times as long as others.
+// The unused lanes after the last class once held numbers whose exponentials took a hundred times as long as others.
 TEST(Ops, SoftmaxOfAnyNumberOfClassesIsFast) {
   const auto seconds_of = [](std::int64_t classes) {
     const Array x = ops::rand({4096, classes});

@@ -1,4 +1,4 @@
-// core/cpu/transpose.h: whole squares, parts of squares, and what lies around them.
+// core/cpu/transpose.h: whole squares, parts of squares, and the memory around them.
 #include <tandem/core/cpu/transpose.h>
 
 #include <gtest/gtest.h>
@@ -10,11 +10,12 @@
 namespace tandem {
 namespace {
 
-// Transposes (rows, columns) with `gap` numbers behind each row of `from` and of `to`, and `behind` that may be read.
+// Transposes (rows, columns) with `gap` numbers after each row of `from` and `to`, and with `behind` more numbers that
+// may be read.
 template <class T>
 void expect_transposed(std::int64_t rows, std::int64_t columns, std::int64_t gap, std::int64_t behind) {
   const std::int64_t from_step = columns + gap, to_step = rows + gap;
-  // The vectors end where reading and writing must: the address sanitizer sees what goes beyond.
+  // The vectors end where reading and writing must end, so that the address sanitizer finds accesses beyond them.
   std::vector<T> from(static_cast<std::size_t>((rows - 1) * from_step + columns + behind));
   std::iota(from.begin(), from.end(), T(1));
   const T untouched = 77;

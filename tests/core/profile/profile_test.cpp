@@ -112,7 +112,7 @@ TEST(Profile, EachThreadHasALaneAndTheNextOneTakesItOver) {
   };
   for (int i = 0; i < 3; ++i) std::thread(work).join();
   std::thread([&] {
-    work();  // has the lane as long as it lives
+    work();  // keeps its lane until the thread ends
     std::thread(work).join();
   }).join();
   Profile::stop();
@@ -146,7 +146,7 @@ TEST(Profile, OnlyWhatBeginsAndEndsWithinATraceIsInIt) {
   EXPECT_EQ(b.ranges[0].at("name"), "inside the second");
 }
 
-// Profiles show all ranges. Of these, errors name operations, unless their text does so already.
+// Profiles show all ranges. An error names the innermost range that is an operation, unless its text already does.
 TEST(Profile, ErrorsNameTheOperationThatIsTheInnermostRange) {
   const auto text_of = [](const char* text) {
     try {
@@ -189,7 +189,7 @@ TEST(Profile, ManyThreadsAtOnce) {
 TEST(Profile, OtherSourcesHaveLanesToo) {
   const TemporaryFolder folder;
   const auto path = (folder / "trace.json").string();
-  detail::profile_range("GPU 0, stream 7", "kernel", 1, 2);  // no trace: nowhere to go
+  detail::profile_range("GPU 0, stream 7", "kernel", 1, 2);  // no profile is running, so this has no effect
   Profile::start(path);
   const auto now = detail::profile_now();
   detail::profile_range("GPU 0, stream 7", "kernel<float>", now, now + 1500, "\"bytes\":8");
@@ -209,7 +209,7 @@ TEST(Profile, AFileThatCannotBeMadeIsAnError) {
   Profile::stop();
 }
 
-// f in a process of its own; the status of waitpid.
+// Runs f in a separate process. Returns the status from waitpid.
 template <class F>
 int in_process(F f) {
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// Golden values: PyTorch 2.15 on the CPU, and the known-answer vectors of Random123 for Philox.
+// The golden values are from PyTorch 2.15 on the CPU, and for Philox from the known-answer vectors of Random123.
 #include <tandem/core/random/random.h>
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(Random, UniformDoubleEqualsPyTorch) {
   }
 }
 
-// The weights, then the bias, as kaiming_uniform_(a=sqrt(5)) and reset_parameters draw them.
+// Draws the weights and then the bias, as kaiming_uniform_(a=sqrt(5)) and reset_parameters do.
 std::string initial_weights(std::uint64_t seed, int fan_in, int outputs) {
   Generator generator(seed);
   std::vector<float> values;

@@ -20,7 +20,7 @@ using testing::message_of;
 using testing::run_ranks;
 using testing::run_ranks_catching;
 
-// Other numbers for each seed.
+// Returns different numbers for each seed.
 Array noise(const Shape& shape, std::int64_t seed) { return testing::noise_array(shape, 10000 * seed); }
 
 std::vector<NamedTensor> parameters_of(const std::vector<Shape>& shapes) {
@@ -31,7 +31,7 @@ std::vector<NamedTensor> parameters_of(const std::vector<Shape>& shapes) {
   return parameters;
 }
 
-// A backward pass that gives parameter i the gradient gradients[i].
+// Runs a backward pass that gives parameter i the gradient gradients[i].
 void pass(const std::vector<NamedTensor>& parameters, const std::vector<Array>& gradients) {
   Tensor loss = sum(parameters[0].tensor * gradients[0]);
   for (std::size_t i = 1; i < parameters.size(); ++i) loss = loss + sum(parameters[i].tensor * gradients[i]);
@@ -39,7 +39,7 @@ void pass(const std::vector<NamedTensor>& parameters, const std::vector<Array>& 
   loss.backward();
 }
 
-// The mean of the ranks' gradients with these seeds.
+// The mean of the ranks' gradients, which have the seeds from `seed` on.
 Array mean_noise(const Shape& shape, int ranks, std::int64_t seed) {
   Array sum = ops::zeros(shape);
   for (int r = 0; r < ranks; ++r) ops::add_(sum, noise(shape, seed + r));
@@ -99,7 +99,7 @@ TEST(Hook, of_ones_own_sees_the_buckets_in_order_and_decides) {
     EXPECT_EQ(seen[0][0], '0');
     EXPECT_EQ(seen[2].substr(seen[2].size() - 4), "last");
     for (const auto& [name, tensor] : parameters) EXPECT_EQ(tensor.grad().data<float>()[3], 20) << name;
-    // No Work: nothing was sent.
+    // A hook that returns no Work has sent nothing.
     reducer.set_communication_hook([](const GradBucket&, ProcessGroup&) { return nullptr; });
     pass(parameters, gradients);
     EXPECT_EQ(parameters[2].tensor.grad().data<float>()[0], x);
@@ -129,14 +129,14 @@ TEST(Hook, that_throws_is_reported_with_rank_and_bucket) {
   }
 }
 
-// `turned`: the parameter is channels last in memory, as weights of convolutions are on a GPU.
+// If `turned`, the parameter is channels last in memory, as weights of convolutions are on a GPU.
 void check_exact_powersgd(bool turned) {
   run_ranks(3, [&](Group group) {
     const auto parameters = parameters_of({{20, 3, 3, 3}, {20}});
     if (turned) Tensor(parameters[0].tensor).set_value(parameters[0].tensor.value().channels_last());
     Reducer reducer(parameters, group, {});
     reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 0}));
-    // Two fixed directions; the ranks mix them differently, and so the mean has rank 2.
+    // The gradients have two fixed directions. The ranks mix them differently, so the mean has rank 2.
     const Array left = noise({20, 2}, 1), right = noise({2, 27}, 2);
     const auto gradient = [&](int rank, int step) {
       Array weights = ops::zeros({2, 1});
@@ -152,7 +152,7 @@ void check_exact_powersgd(bool turned) {
       const Array found = parameters[0].tensor.grad();
       EXPECT_EQ(found.is_channels_last(), turned);
       testing::expect_close(mean, found, 1e-5, "p0 at step " + std::to_string(step));
-      EXPECT_EQ(parameters[1].tensor.grad().data<float>()[0], 1);  // a bias travels as it is
+      EXPECT_EQ(parameters[1].tensor.grad().data<float>()[0], 1);  // a bias is not compressed
       for (const auto& other : group->all_gather_strings(bits_of(found), "bits")) EXPECT_TRUE(other == bits_of(found));
     }
   });
@@ -163,14 +163,14 @@ TEST(PowerSgd, is_exact_where_the_gradient_has_its_rank) {
   check_exact_powersgd(true);
 }
 
-// With error feedback nothing is lost, only late: what has been applied over the steps comes close to the sum of the
-// gradients. Without it, the directions outside of P are never seen.
+// Error feedback delays parts of the gradients, but loses nothing. The sum of the applied gradients is close to the sum
+// of the true gradients. Without feedback, directions outside of P are never applied.
 TEST(PowerSgd, makes_up_for_its_errors) {
   const auto relative_error = [](bool feedback) {
     double result = 0;
     run_ranks(2, [&](Group group) {
       const auto parameters = parameters_of({{16, 24}, {24, 16}});
-      // Two buckets: their halves interleave.
+      // There are two buckets, and their two phases interleave.
       Reducer reducer(parameters, group, {.first_bytes = 1, .bytes = 1});
       reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 1, .error_feedback = feedback}));
       const Array mine = noise({16, 24}, group->rank());
@@ -180,7 +180,7 @@ TEST(PowerSgd, makes_up_for_its_errors) {
       for (int step = 0; step < steps; ++step) {
         pass(parameters, {mine, mine.transpose(0, 1).contiguous()});
         const Array found = parameters[0].tensor.grad();
-        // Plain all-reduce first.
+        // The first step is a plain all-reduce.
         if (step == 0) testing::expect_close(mean, found, 1e-6, "first step");
         ops::add_(applied, found);
       }
@@ -194,9 +194,9 @@ TEST(PowerSgd, makes_up_for_its_errors) {
   EXPECT_GT(without, 0.5);
 }
 
-// Half of the steps with one hook, and the rest with another that is given the state of the first: the same bits as
-// with one hook. The seeds differ, so that the generator's state counts, too: for a gradient of zeros it is asked
-// again.
+// One hook takes half of the steps. A second hook loads the state of the first and takes the rest. The bits are the
+// same as with one hook. The hooks have different seeds, so the test fails if the generator's state is not loaded: a
+// gradient of zeros makes the hook draw again.
 TEST(PowerSgd, gives_and_takes_what_it_keeps) {
   run_ranks(2, [](Group group) {
     const auto gradients = [&](int step) {
@@ -214,7 +214,7 @@ TEST(PowerSgd, gives_and_takes_what_it_keeps) {
           auto state = reducer.communication_hook().stateful()->state_dict();
           CommunicationHook next = powersgd_hook({.rank = 2, .start_step = 2, .warm_start = false, .seed = 77});
           next.stateful()->load_state_dict(state);
-          // The hook has copies.
+          // The hook has copied the state.
           for (const auto& [name, array] : state) {
             if (array.ndim() == 2) Array(array).fill(0);
           }

@@ -20,7 +20,8 @@ using testing::plain_network;
 using testing::run_ranks;
 using testing::Samples;
 
-// Four steps of the same network on every rank, whose gradients `hook` averages; null: the usual all-reduce.
+// Trains the same network on every rank for four steps. `hook` averages the gradients, or the usual all-reduce if it is
+// null.
 CommunicationReport report_of_training(const Group& group, const CommunicationHook& hook = nullptr) {
   auto model = plain_network();
   DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
@@ -38,7 +39,7 @@ CommunicationReport report_of_training(const Group& group, const CommunicationHo
 TEST(CommunicationMeter, says_how_long_gradients_travelled) {
   run_ranks(2, [](Group group) {
     const auto report = report_of_training(group);
-    EXPECT_GE(report.steps, 3);  // without the first, if that led to other buckets
+    EXPECT_GE(report.steps, 3);  // the first step does not count if the buckets were rebuilt after it
     EXPECT_GT(report.compute, 0);
     EXPECT_GT(report.communication, 0);
     EXPECT_LE(report.exposed, report.communication);
@@ -59,7 +60,7 @@ TEST(CommunicationMeter, says_how_long_gradients_travelled) {
   });
 }
 
-// A reduction that the hook waits for is exposed as a whole; others may end behind it.
+// A reduction that the hook waits for is exposed completely. Other reductions may end after it.
 TEST(CommunicationMeter, counts_what_a_hook_waits_for_as_exposed) {
   run_ranks(2, [](Group group) {
     const auto report =
@@ -77,7 +78,7 @@ TEST(CommunicationMeter, counts_what_a_hook_waits_for_as_exposed) {
   });
 }
 
-// The reduction of bucket 0 has ended while a hook waited for bucket 1's, and that is seen only afterwards.
+// The reduction of bucket 0 ends while a hook waits for bucket 1. The meter notices the end only afterwards.
 TEST(CommunicationMeter, counts_a_hook_that_outlasts_the_bucket_before) {
   struct Done : Work {
     bool is_done() const override { return true; }
@@ -126,7 +127,7 @@ TEST(CommunicationMeter, may_come_at_any_time_but_within_a_backward_pass) {
     step();
     EXPECT_EQ(meter->report().steps, 1);
     EXPECT_GT(meter->report().buckets.size(), 1u);
-    // The reducer's own hooks were there first, so the pass runs when this one is called.
+    // The reducer's hooks were registered first, so the pass is already running when this hook is called.
     const auto handle = model.parameters()[0].tensor.on_grad_ready(
         [&] { EXPECT_ERROR(ddp.observe(meter), "between two backward passes"); });
     step();

@@ -1,4 +1,4 @@
-// DistributedDataParallel against PyTorch's: tests/golden/ddp.safetensors.
+// Compares DistributedDataParallel with PyTorch's: tests/golden/ddp.safetensors.
 #include <tandem/autograd/functions.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/join.h>
@@ -18,7 +18,7 @@ using testing::Golden;
 using testing::Group;
 using testing::run_ranks;
 
-// The same as in make_golden.py.
+// The same model as in make_golden.py.
 struct Branches : nn::Module {
   nn::Linear& first = add("first", nn::Linear(6, 8));
   nn::Linear& shared = add("shared", nn::Linear(8, 8));
@@ -38,7 +38,7 @@ bool has_branch(std::int64_t step, int rank) { return step % 3 != 2 && (step + r
 
 class DdpAgainstPyTorch : public ::testing::Test {
  protected:
-  // One rank's training; `loop` runs the steps with what gives the loss of a step.
+  // Compares the training of each rank. `loop` runs the steps, and calls a StepLoss for the loss of each step.
   using StepLoss = std::function<Tensor(std::int64_t step)>;
   using Loop = std::function<void(DistributedDataParallel&, optim::SGD&, int rank, const StepLoss&)>;
 

@@ -48,7 +48,7 @@ std::string bits_of_parameters(const nn::Module& model) {
   return bits_of(parameters);
 }
 
-// Trains on `batch` samples a step, shared out over the ranks, and returns the parameters, row after row.
+// Trains on `batch` samples a step, divided among the ranks. Returns all parameters, concatenated.
 std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t batch) {
   DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
   optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
@@ -76,7 +76,7 @@ TEST(DistributedDataParallel, needs_a_group) {
   EXPECT_ERROR(DistributedDataParallel(model, nullptr), "DistributedDataParallel", "null", "init()");
 }
 
-// A parameter with two names is one gradient in one bucket.
+// A parameter with two names has one gradient, in one bucket.
 TEST(DistributedDataParallel, tied_weights_stay_equal_on_all_ranks) {
   struct Tied : nn::Module {
     nn::Linear& first = add("first", nn::Linear(4, 4, {.bias = false}));
@@ -102,7 +102,7 @@ TEST(DistributedDataParallel, tied_weights_stay_equal_on_all_ranks) {
   EXPECT_EQ(together[0], together[1]);
 }
 
-// Returns rank 0's stderr while three ranks make two steps, each with the samples from first(rank) on.
+// Returns rank 0's stderr. Three ranks take two steps, each on samples that begin at first(rank).
 template <class First>
 std::string said_of_steps(First first) {
   ::testing::internal::CaptureStderr();
@@ -135,7 +135,7 @@ TEST(DistributedDataParallel, several_ranks_equal_one_with_the_batch_put_togethe
   const auto expected = train(single, local_group(), 8, 24);
   for (const int size : {2, 3, 4}) {
     run_ranks(size, [&](Group group) {
-      manual_seed(1 + group->rank());  // only rank 0's weights count
+      manual_seed(1 + group->rank());  // all ranks start with rank 0's weights
       auto model = plain_network();
       const auto found = train(model, group, 8, 24);
       ASSERT_EQ(found.size(), expected.size());
@@ -173,7 +173,7 @@ TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
     manual_seed(0);
     auto model = network_with_batch_norm();
     DistributedDataParallel ddp(model, group);
-    // The buffers of rank 0 if it trains alone.
+    // A model with the buffers of a rank 0 that trains alone.
     manual_seed(0);
     auto alone = network_with_batch_norm();
     for (int step = 0; step < 3; ++step) {
@@ -183,7 +183,7 @@ TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
     ddp.eval();
     EXPECT_EQ(bits_of(model.state_dict()), bits_of(alone.state_dict()));
 
-    // The same happens if the program sets the mode of the model only. The ranks then synchronise in the forward pass.
+    // The same happens if the program sets only the mode of the model. The ranks then synchronise in the forward pass.
     model.train();
     alone.train();
     ddp(Samples(48 + group->rank() * 8, 8).images);
@@ -194,7 +194,7 @@ TEST(DistributedDataParallel, evaluates_with_the_buffers_of_rank_0) {
   });
 }
 
-// A buffer that counts in training: each forward pass scales by it, then changes it.
+// A module whose training depends on a buffer: each forward pass multiplies by it, and then changes it.
 struct Drifting : nn::Module {
   nn::Linear& linear = add("linear", nn::Linear(2, 2));
   Tensor factor = add_buffer("factor", ops::ones({1}));
@@ -217,7 +217,7 @@ TEST(DistributedDataParallel, shares_a_buffer_that_training_reads_before_every_f
   });
 }
 
-// Its batch norm stands under two names, and counts once among the buffers that training does not read.
+// The batch norm has two names. It counts once among the modules whose buffers training does not read.
 struct DriftingBesideASharedNorm : nn::Module {
   DriftingBesideASharedNorm() {
     const auto norm = std::make_shared<nn::BatchNorm2d>(2);
@@ -278,7 +278,8 @@ TEST(DistributedDataParallel, an_unused_parameter_is_an_error_on_every_rank) {
   }
 }
 
-// A buffer that the graph saves: the second forward's copy of rank 0's value must not change what the first saw.
+// The graph saves this buffer. The second forward pass copies rank 0's value, which must not change what the first one
+// saved.
 TEST(DistributedDataParallel, takes_two_forwards_before_one_backward_with_a_buffer_that_changes) {
   run_ranks(2, [](Group group) {
     struct Scaled : nn::Module {
@@ -302,7 +303,7 @@ TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimiz
   run_ranks(2, [&](Group group) {
     manual_seed(1);
     auto model = plain_network();
-    // Its values as the model is built: registration order and ready order differ in every bucket.
+    // The gradients become ready in a different order from that of registration, so the buckets are rebuilt once.
     const void* before = nullptr;
     DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
     optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
@@ -325,7 +326,7 @@ TEST(DistributedDataParallel, rebuilds_its_buckets_under_the_feet_of_the_optimiz
   });
 }
 
-// The sums of three ranks over Gloo's ring depend on the position of a gradient in its bucket.
+// Over Gloo's ring, the sums of three ranks depend on the position of a gradient in its bucket.
 TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
   run_ranks(
       3,
@@ -361,7 +362,7 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
         resumed.load_state_dict(state);
         EXPECT_EQ(bits_of(resumed.state_dict()), bits_of(state));
         EXPECT_TRUE(pass(second, resumed) == expected);
-        // With an empty state everything starts again.
+        // With an empty state, the order is found again from the beginning.
         EXPECT_TRUE(begin != expected);
         resumed.load_state_dict({});
         EXPECT_TRUE(resumed.state_dict().empty());
@@ -371,7 +372,7 @@ TEST(DistributedDataParallel, gives_and_takes_the_order_of_the_gradients) {
       std::chrono::seconds(60), "gloo");
 }
 
-// --- What parts the ranks after construction ---
+// --- Differences between the ranks after construction ---
 
 TEST(DistributedDataParallel, refuses_a_model_that_another_one_averages) {
   for (const int size : {1, 2}) {
@@ -381,7 +382,7 @@ TEST(DistributedDataParallel, refuses_a_model_that_another_one_averages) {
         DistributedDataParallel first(net, group);
         EXPECT_ERROR(DistributedDataParallel(net, group), "belongs to another DistributedDataParallel");
       }
-      DistributedDataParallel next(net, group);  // the first one has ended
+      DistributedDataParallel next(net, group);  // the first DistributedDataParallel no longer exists
     });
   }
 }
@@ -441,7 +442,7 @@ TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
         DistributedDataParallel ddp(net, group);
         const data::ArrayDataset rows(ops::ones({8, 1}), ops::zeros({8}, DType::i64));
         data::Loader loader(rows, {.batch_size = 2, .shard = shard_of(*group), .shuffle = true});
-        if (group->rank() == 1) loader.begin();  // to look at a batch
+        if (group->rank() == 1) loader.begin();  // as a program that looks at one batch
         for (auto& [x, y] : loader) cross_entropy(ddp(x), y).backward();
       },
       std::chrono::seconds(60));
@@ -471,7 +472,7 @@ TEST(DistributedDataParallel, names_the_rank_that_shuffles_with_another_seed) {
   }
 }
 
-// A rank may call the model as often as it likes between two steps.
+// Between two steps, a rank may call the model any number of times.
 TEST(DistributedDataParallel, compares_after_the_same_pass_on_all_ranks) {
   run_ranks(2, [](Group group) {
     manual_seed(0);

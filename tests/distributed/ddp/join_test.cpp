@@ -20,7 +20,7 @@ using testing::message_of;
 using testing::run_ranks;
 using testing::run_ranks_catching;
 
-// Each step gives a gradient of rank + 1.
+// A module whose gradient is rank + 1 in each step.
 struct One : nn::Module {
   Tensor weight = add_parameter("weight", ops::zeros({3}));
   One() { weight.set_requires_grad(true); }
@@ -42,19 +42,19 @@ TEST(Join, divides_by_all_ranks_or_by_those_that_have_data) {
       One model;
       DistributedDataParallel ddp(model, group);
       optim::SGD optimizer(model.parameters(), {.lr = 1});
-      // Rank 1 has no data at all, rank 0 has one step, rank 2 two.
+      // Rank 1 has no data, rank 0 has one step, and rank 2 has two.
       const int steps[] = {1, 0, 2};
       join(ddp, [&] { take_steps(ddp, optimizer, rank, steps[rank]); }, {.divide_by_initial_world_size = by_initial});
       const double expected = by_initial ? 4.0 / 3 + 3.0 / 3 : 4.0 / 2 + 3.0;
       EXPECT_NEAR(model.weight.value().data<float>()[0], -expected, 1e-6);
-      // And then as before.
+      // Afterwards, training works as before.
       take_steps(ddp, optimizer, rank, 1);
       EXPECT_NEAR(model.weight.value().data<float>()[0], -expected - 2, 1e-6);
     });
   }
 }
 
-// Without it, rank 0 would continue with an older momentum, and rank 1 without momentum.
+// Without the copied state, rank 0 would continue with an older momentum, and rank 1 without momentum.
 TEST(Join, gives_all_ranks_the_optimizers_state) {
   run_ranks(3, [](Group group) {
     const int rank = group->rank();
@@ -115,7 +115,7 @@ TEST(Join, shares_buffers_and_ends_with_the_model_of_the_last_rank) {
           optimizer.zero_grad();
           Array x = testing::counting({2, 1, 5, 5});
           ops::scale_(x, group->rank() + 1);
-          sum(ddp(x) * ddp(x)).backward();  // two forwards, each of which shares the buffers
+          sum(ddp(x) * ddp(x)).backward();  // two forward passes, each of which copies the buffers
           optimizer.step();
         }
       });

@@ -1,4 +1,4 @@
-// DistributedDataParallel of a model whose parts are recomputed: the same buckets, the same gradients.
+// DistributedDataParallel with a model that recomputes some parts. Buckets and gradients are the same as without.
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
@@ -18,8 +18,7 @@ using testing::counting;
 using testing::expect_same;
 using testing::run_ranks;
 
-// A layer used inside and outside of a checkpoint, a layer used only inside, and a layer that not every rank's passes
-// reach.
+// One layer is used inside and outside of a checkpoint, one only inside, and one not in every rank's passes.
 struct Net : nn::Module {
   nn::Linear& shared = add("shared", nn::Linear(8, 8));
   nn::Linear& inside = add("inside", nn::Linear(8, 8));

@@ -20,7 +20,7 @@ NamedTensor parameter(const std::string& name, std::int64_t elements, DType dtyp
   return {name, Tensor(ops::ones({elements}, dtype), true)};
 }
 
-// Records what is started; the ranks are imagined.
+// Records the operations that are started, and imitates a group of several ranks.
 class RecordingGroup : public ProcessGroup {
  public:
   explicit RecordingGroup(std::vector<std::string>& events) : events_(events) {}
@@ -50,7 +50,7 @@ class RecordingGroup : public ProcessGroup {
   std::vector<std::string>& events_;
 };
 
-// The calls in a pass over three buckets: all of `between`, and at the end a wait for each bucket.
+// The calls of a pass over three buckets: `between`, and at the end a wait for each bucket.
 std::vector<std::string> and_waits(std::vector<std::string> between) {
   for (const char* bucket : {"0", "1", "2"}) between.push_back(std::string("wait gradient bucket ") + bucket);
   return between;
@@ -65,7 +65,7 @@ TEST(Reducer, starts_buckets_in_order_while_backward_runs) {
   Reducer reducer(parameters, std::make_shared<RecordingGroup>(events), {.first_bytes = 1, .bytes = 1});
   const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
 
-  // Gradients come as c, a, b; buckets are c, b, a at first.
+  // The gradients become ready in the order c, a, b. The buckets are at first in the order c, b, a.
   auto expected = and_waits({"gradient c", "start gradient bucket 0", "gradient a", "gradient b",
                              "start gradient bucket 1", "start gradient bucket 2"});
   expected.push_back("start order of the gradients");
@@ -73,13 +73,13 @@ TEST(Reducer, starts_buckets_in_order_while_backward_runs) {
   sum(a.tensor * b.tensor * c.tensor).backward();
   EXPECT_EQ(events, expected);
 
-  // From then on they are c, a, b.
+  // From then on the buckets are in the order c, a, b.
   events.clear();
   sum(a.tensor * b.tensor * c.tensor).backward();
   EXPECT_EQ(events, and_waits({"gradient c", "start gradient bucket 0", "gradient a", "start gradient bucket 1",
                                "gradient b", "start gradient bucket 2"}));
 
-  // When the graph changes, a bucket that is ready early waits for its turn.
+  // If the graph changes, a bucket that is ready early waits for its turn.
   events.clear();
   sum(c.tensor * b.tensor * a.tensor).backward();
   EXPECT_EQ(events, and_waits({"gradient a", "gradient c", "start gradient bucket 0", "start gradient bucket 1",
@@ -94,7 +94,7 @@ TEST(Reducer, knows_what_is_unused_before_the_first_gradient) {
   }
   Reducer reducer(parameters, std::make_shared<RecordingGroup>(events), {.first_bytes = 1, .bytes = 1}, Unused::zero);
   sum(parameters[1].tensor * parameters[0].tensor).backward();
-  // The bucket of "unused" comes first, and does not hold the others up until the end.
+  // The bucket of "unused" is the first, and does not delay the others until the end.
   events.resize(5);
   EXPECT_EQ(events, (std::vector<std::string>{"gradient b", "start gradient bucket 0", "start gradient bucket 1",
                                               "gradient a", "start gradient bucket 2"}));
@@ -115,7 +115,7 @@ TEST(Reducer, averages_over_ranks_into_views_of_the_buckets) {
       EXPECT_NEAR(a.tensor.grad().data<float>()[2], mean, 1e-6);
       EXPECT_NEAR(b.tensor.grad().data<float>()[4], 10 * mean, 1e-5);
       EXPECT_NEAR(c.tensor.grad().data<double>()[6], 100 * mean, 1e-10);
-      // a and b share a bucket, each on its own cache line.
+      // a and b share a bucket, but not a cache line.
       EXPECT_EQ(std::abs(a.tensor.grad().data<float>() - b.tensor.grad().data<float>()), 16);
 
       // A second pass adds to the mean of the first.
@@ -182,7 +182,7 @@ TEST(Reducer, takes_zero_from_a_rank_that_does_not_use_a_parameter) {
     const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
     for (int pass = 0; pass < 3; ++pass) {
       for (auto& [name, tensor] : parameters) tensor.zero_grad();
-      // Which rank uses b changes.
+      // The rank that uses b changes from pass to pass.
       sum(group->rank() == pass % 2 ? a.tensor * b.tensor * 4 : a.tensor).backward();
       EXPECT_EQ(a.tensor.grad().data<float>()[0], 2.5);
       EXPECT_EQ(b.tensor.grad().data<float>()[0], 2);
@@ -202,14 +202,15 @@ TEST(Reducer, skips_what_no_rank_uses_and_leaves_its_gradient_to_the_bit) {
       sum(group->rank() == 0 ? a.tensor * b.tensor * 3 : a.tensor).backward();
       EXPECT_NEAR(a.tensor.grad().data<float>()[0], 5.0 / 3, 1e-6);
       EXPECT_NEAR(b.tensor.grad().data<float>()[0], 1,
-                  1e-6);  // the mean over all ranks, those without it as well
+                  1e-6);  // the mean over all ranks, including those without it
       EXPECT_FALSE(c.tensor.grad().defined());
     }
-    // A gradient from before stays as it is: 0.1 would not survive being multiplied by 1/3 and added up.
+    // An existing gradient does not change. 0.1 would change if each rank multiplied it by 1/3 and the results were
+    // added.
     parameters[2].tensor.set_grad(ops::full({4}, 0.1));
     sum(a.tensor).backward();
     EXPECT_EQ(c.tensor.grad().data<float>()[0], 0.1f);
-    // A parameter counts if a rank has used it since the last average, even under no_sync.
+    // A parameter counts as used if any rank has used it since the last average, even under no_sync.
     for (auto& [name, tensor] : parameters) tensor.zero_grad();
     reducer.set_synchronising(false);
     if (group->rank() == 2) sum(c.tensor * 6).backward();
@@ -232,7 +233,7 @@ TEST(Reducer, averages_the_sum_of_what_was_accumulated) {
       reducer.set_synchronising(false);
       for (int part = 0; part < 3; ++part) {
         sum(a * parameters[1].tensor.value().slice(0, 0, 4) * x).backward();
-        EXPECT_EQ(a.grad().data<float>()[0], x * (part + 1));  // this rank's alone
+        EXPECT_EQ(a.grad().data<float>()[0], x * (part + 1));  // only this rank's gradient
       }
       reducer.set_synchronising(true);
       (sum(a * x) + sum(parameters[1].tensor * x)).backward();
@@ -255,7 +256,7 @@ TEST(Reducer, moves_gradients_with_their_values_when_it_rebuilds_the_buckets) {
     const auto seen = std::make_shared<Names>();
     reducer.observe(seen);
     const auto& [a, b, c] = reinterpret_cast<NamedTensor(&)[3]>(*parameters.data());
-    // Ready in another order on each rank: rank 0's wins.
+    // The gradients become ready in a different order on each rank. All ranks use rank 0's order.
     const auto pass = [&, &a = a, &b = b, &c = c] {
       const Tensor product = group->rank() == 0 ? a.tensor * b.tensor * c.tensor : c.tensor * b.tensor * a.tensor;
       sum(product * (group->rank() + 1)).backward();
@@ -323,7 +324,7 @@ TEST(Reducer, costs_less_than_20_microseconds_a_parameter) {
   const double alone = best_of_passes(parameters);
   std::vector<std::string> events;
   for (const Unused unused : {Unused::error, Unused::zero}) {
-    // 10 parameters to a bucket.
+    // A bucket holds 10 parameters.
     const Reducer reducer(parameters, std::make_shared<SilentGroup>(events), {.first_bytes = 160, .bytes = 160},
                           unused);
     const double microseconds = 1e6 * (best_of_passes(parameters) - alone) / count;

@@ -1,4 +1,5 @@
-// DeepLabV3 with shared batch statistics: ranks with a part of the batch each train as one rank with all of it.
+// DeepLabV3 with shared batch statistics: ranks that each have a part of the batch train like one rank with the whole
+// batch.
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
@@ -17,12 +18,12 @@ namespace tandem::distributed {
 namespace {
 
 struct Result {
-  std::vector<double> losses;  // of the whole batch, step by step
+  std::vector<double> losses;  // of the whole batch, for each step
   std::vector<NamedArray> state;
 };
 
-// A few steps on a batch of four, of which each of `world` ranks holds a part. Masks have no void pixels: with them
-// each rank's mean would be over another number of pixels.
+// Takes a few steps on a batch of four, which is divided among `world` ranks. Masks have no void pixels. With void
+// pixels, each rank's mean would be over a different number of pixels.
 Result train(int world, double lr) {
   constexpr std::int64_t batch = 4, size = 33;
   constexpr int steps = 3;
@@ -32,7 +33,7 @@ Result train(int world, double lr) {
   std::mutex mutex, one_at_a_time;
   testing::run_ranks(world, [&](testing::Group group) {
     nn::models::SegmentationModel model = [&] {
-      const std::lock_guard lock(one_at_a_time);  // the generator is everybody's
+      const std::lock_guard lock(one_at_a_time);  // all ranks share the generator
       manual_seed(0);
       return nn::models::make_segmentation_model("deeplabv3_resnet18", {.dropout = 0});
     }();
@@ -80,15 +81,16 @@ void expect_ranks_train_as_one(double lr, double part) {
   }
 }
 
-// A few of the smallest feature maps' pixels decide on batch statistics, so a ReLU that rounding turns off or on
-// changes the weights by a thousandth at this rate. Direct sums turn few.
+// The smallest feature maps have few pixels for their batch statistics. If rounding turns a ReLU on or off there, the
+// weights change by a thousandth at this learning rate. With direct sums, that happens to few of them.
 TEST(Segmentation, RanksWithPartsOfTheBatchTrainAsOneWithAllOfIt) {
   set_exact_convolutions(true);
   expect_ranks_train_as_one(0.01, 2e-3);
   set_exact_convolutions(false);
 }
 
-// Tiles have larger errors, and turn more of them; at a tenth of the rate each counts a tenth.
+// Tiles have larger errors, which turn more ReLUs on or off. At a tenth of the rate, each one has a tenth of the
+// effect.
 TEST(Segmentation, ByTilesToo) { expect_ranks_train_as_one(0.001, 2e-4); }
 
 }  // namespace

@@ -36,7 +36,7 @@ using testing::message_of;
 using testing::run_ranks;
 using testing::run_ranks_catching;
 
-using Sizes = std::vector<std::int64_t>;  // how many samples of a batch each rank holds
+using Sizes = std::vector<std::int64_t>;  // the number of samples that each rank has
 
 Array part_of(const Array& whole, const Sizes& sizes, int rank) {
   const auto begin = std::accumulate(sizes.begin(), sizes.begin() + rank, std::int64_t{0});
@@ -50,7 +50,7 @@ Array uniform(const Shape& shape, std::uint64_t seed, DType dtype = DType::f32) 
   return Array::from(values, shape).to(dtype);
 }
 
-// Every rank's `array` is bitwise identical.
+// Expects that `array` is bitwise identical on all ranks.
 void expect_same_on_all_ranks(Group group, const Array& array, const std::string& what) {
   std::vector<Array> all;
   for (int r = 0; r < group->size(); ++r) all.push_back(Array::empty(array.shape(), array.dtype()));
@@ -64,7 +64,7 @@ Array sum_over_ranks(Group group, const Array& array) {
   return sum;
 }
 
-// Passes everything on, and remembers what was started, in order.
+// Forwards all operations, and records those that were started, in order.
 class RecordingGroup : public ForwardingGroup {
  public:
   using ForwardingGroup::ForwardingGroup;
@@ -76,7 +76,7 @@ class RecordingGroup : public ForwardingGroup {
   std::vector<std::string> started;
 };
 
-// The layer of the golden file, three steps long, on one rank's part of each batch.
+// Runs the layer of the golden file for three steps, on this rank's part of each batch.
 void expect_layer_of_pytorch(Group group, const Golden& golden, const std::string& name, const Sizes& sizes) {
   const auto momentum = name == "momentum" ? std::optional(0.1) : std::nullopt;
   SyncBatchNorm norm(5, group, {.momentum = momentum});
@@ -120,7 +120,7 @@ struct Trained {
   std::vector<NamedArray> state;
 };
 
-// The training run of the golden file, each rank on its part of every batch.
+// Trains as in the golden file, on this rank's part of each batch.
 Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype = DType::f32) {
   manual_seed(0);
   MnistNet net;
@@ -128,7 +128,7 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype
   convert_sync_batch_norm(net, group);
   DistributedDataParallel ddp(net, group, {.buckets = {.first_bytes = 4096, .bytes = 16384}});
   const double lr = 0.02, momentum = 0.9;
-  std::optional<optim::SGD> sgd;  // for f32 alone
+  std::optional<optim::SGD> sgd;  // only for f32
   if (dtype == DType::f32) sgd.emplace(net.parameters(), optim::SGDOptions{.lr = lr, .momentum = momentum});
   std::vector<Array> velocities;
   const Array &images = golden["network/images"], &labels = golden["network/labels"];
@@ -137,7 +137,7 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype
     const Array image = part_of(images.select(0, step), sizes, group->rank());
     const Array label = part_of(labels.select(0, step), sizes, group->rank());
     const Tensor logits = ddp(ops::zip(functors::Div{}, image.to(dtype), ops::scalar(255, dtype)));
-    // DDP averages over ranks; weighted like this it averages over samples. No sample has no mean.
+    // DDP averages over ranks. This weight turns the result into the mean over samples. No samples have no mean.
     const double share = static_cast<double>(image.dim(0) * group->size()) / static_cast<double>(images.dim(1));
     const Tensor loss = share > 0 ? cross_entropy(logits, label) * share : sum(logits);
     net.zero_grad();
@@ -167,7 +167,7 @@ Trained train(Group group, const Golden& golden, const Sizes& sizes, DType dtype
 // The learning rate is so high that rounding errors grow from step to step.
 TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_PyTorch) {
   const Golden golden("batch_norm.safetensors");
-  set_exact_convolutions(true);  // PyTorch's are
+  set_exact_convolutions(true);  // as in PyTorch
   const auto expect_equal = [&](const Trained& found, const Trained* single) {
     const auto losses = golden["network/losses"].to_vector<double>();
     for (std::size_t i = 0; i < losses.size(); ++i) {
@@ -187,7 +187,7 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
   for (const Sizes& sizes : {Sizes{12, 12}, Sizes{5, 8, 11}, Sizes{10, 0, 14}, Sizes{6, 6, 6, 6}}) {
     SCOPED_TRACE(::testing::PrintToString(sizes));
     run_ranks(static_cast<int>(sizes.size()), [&](Group group) {
-      omp_set_num_threads(1);  // or the ranks' teams of threads fight for the cores
+      omp_set_num_threads(1);  // more threads would compete for the cores
       const auto found = train(group, golden, sizes);
       if (group->rank() == 0) expect_equal(found, &single);
     });
@@ -195,8 +195,8 @@ TEST(SyncBatchNorm, several_ranks_train_the_documents_network_like_one_and_like_
   set_exact_convolutions(false);
 }
 
-// How far a training is from one in f64. The sums of 5 x 5 tiles have ten times the errors of direct sums
-// (core/cpu/conv/cook_toom_conv.h), and so has this training beside PyTorch's.
+// Compares a training run with one in f64. The sums of 5 x 5 tiles have ten times the errors of direct sums
+// (core/cpu/conv/cook_toom_conv.h), so this run has about ten times the errors of PyTorch's.
 TEST(SyncBatchNorm, tiles_train_the_documents_network_nearly_as_in_f64) {
   const Golden golden("batch_norm.safetensors");
   const auto exact = train(local_group(), golden, {24}, DType::f64), by_tiles = train(local_group(), golden, {24});
@@ -207,16 +207,16 @@ TEST(SyncBatchNorm, tiles_train_the_documents_network_nearly_as_in_f64) {
     ours = std::max(ours, std::abs(by_tiles.losses[i] - exact.losses[i]));
   }
   EXPECT_LT(ours, 15 * pytorchs);
-  EXPECT_LT(ours, 2e-5);  // of losses up to 8
+  EXPECT_LT(ours, 2e-5);  // the losses are at most 8
 }
 
-// Do the ranks' gradients agree with central differences of one objective, a weighted sum of the outputs of all ranks,
-// by each rank's x, weight and bias?
+// Compares the ranks' gradients with central differences. The objective is a weighted sum of the outputs of all ranks.
+// Its variables are each rank's x, weight and bias.
 void gradcheck_over_ranks(Group group, BatchNormFusion fusion) {
   const Sizes sizes{2, 0, 1};
   const auto rank = static_cast<std::uint64_t>(group->rank());
   std::vector<Tensor> inputs{Tensor(uniform({sizes[rank], 2, 4, 2}, 10 + rank, DType::f64), true),
-                             Tensor(uniform({2}, 1, DType::f64), true),  // as always, equal on all ranks
+                             Tensor(uniform({2}, 1, DType::f64), true),  // equal on all ranks, as usual
                              Tensor(uniform({2}, 2, DType::f64), true)};
   BatchNormState state{ops::zeros({2}, DType::f64), ops::ones({2}, DType::f64)};
   state.exchange = batch_norm_exchange(group, "layer");
@@ -284,7 +284,7 @@ TEST(SyncBatchNorm, all_ranks_start_statistics_and_buckets_in_one_order) {
     auto model = two_layers();
     const auto recording = std::make_shared<RecordingGroup>(group);
     convert_sync_batch_norm(model, recording);
-    // Every parameter has its own bucket, so buckets start throughout the backward pass.
+    // Every parameter has a separate bucket, so buckets start throughout the backward pass.
     DistributedDataParallel ddp(model, recording, {.buckets = {.first_bytes = 1, .bytes = 1}});
     recording->started.clear();
     train_two_layers(ddp, model, group->rank(), 1);
@@ -337,7 +337,7 @@ TEST(SyncBatchNorm, exchanges_only_what_somebody_needs) {
     const auto recording = std::make_shared<RecordingGroup>(group);
     SyncBatchNorm norm(2, recording);
     const Array images = uniform({3, 2, 4, 4}, static_cast<std::uint64_t>(group->rank()));
-    sum(norm(images)).backward();  // nobody asked for the gradient of the images
+    sum(norm(images)).backward();  // the images need no gradient
     EXPECT_EQ(recording->started, std::vector<std::string>{"statistics of batch norm"});
     norm.eval();
     recording->started.clear();
@@ -380,11 +380,11 @@ TEST(SyncBatchNorm, conversion_keeps_modules_parameters_buffers_and_names) {
       EXPECT_EQ(buffers_after[i].name, buffers[i].name);
       EXPECT_TRUE(buffers_after[i].tensor.same_as(buffers[i].tensor)) << buffers[i].name;
     }
-    // The member that was a reference before is the module that was converted.
+    // The reference from before the conversion refers to the converted module.
     net(uniform({2, 1, 8, 8}, 1));
     EXPECT_EQ(recording->started,
               (std::vector<std::string>{"statistics of norm", "statistics of features.1", "statistics of features.4"}));
-    // The optimizer from before moves what the layer uses.
+    // The optimizer from before the conversion updates the parameters that the layer uses.
     net.norm.weight.set_grad(ops::ones({1}));
     optimizer.step();
     EXPECT_EQ(net.norm.weight.item(), 0);
@@ -392,7 +392,7 @@ TEST(SyncBatchNorm, conversion_keeps_modules_parameters_buffers_and_names) {
 }
 
 TEST(SyncBatchNorm, one_value_per_channel_is_an_error_only_when_no_rank_has_another) {
-  // Deep networks pool to 1 x 1: with one image per rank, each has one value.
+  // Deep networks pool to 1 x 1. With one image per rank, each rank then has one value per channel.
   run_ranks(2, [](Group group) {
     SyncBatchNorm norm(1, group, {.momentum = 1});
     const Tensor y = norm(ops::full({1, 1, 1, 1}, group->rank() == 0 ? 3 : 5));
@@ -424,8 +424,8 @@ TEST(SyncBatchNorm, a_batch_without_images_on_any_rank_leaves_the_statistics_alo
   });
 }
 
-// A variance far below eps, and one far below the square of the mean: lost by those who send 1 / sqrt(variance + eps)
-// or sums of squares in f32.
+// One variance is far below eps, the other far below the square of the mean. Ranks that exchanged 1 / sqrt(variance +
+// eps), or sums of squares in f32, would lose them.
 TEST(SyncBatchNorm, small_variances_survive_the_journey) {
   const Sizes sizes{40, 8, 16};
   for (const auto& [offset, spread] : {std::pair{0.0, 1e-5}, std::pair{1000.0, 0.25}}) {

@@ -31,8 +31,8 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-// Two ranks, each on a core with a thread that computes all the time. A rank that gave its core away whenever it waits
-// would get it back after a slice of time, 3 to 4 ms.
+// Each of the two ranks shares a core with a thread that computes all the time. If a rank gave up its core whenever it
+// waits, it would get the core back only after a time slice of 3 to 4 ms.
 TEST(BusyCores, AnAllReduceDoesNotWaitForSlicesOfTime) {
   const auto cpus = allowed_cpus();
   const auto cpu_of = [&](int rank) { return cpus[static_cast<std::size_t>(rank) % cpus.size()]; };
@@ -61,7 +61,7 @@ TEST(BusyCores, AnAllReduceDoesNotWaitForSlicesOfTime) {
       std::chrono::seconds(60), "shm");
   is_over = true;
   std::nth_element(times.begin(), times.begin() + 150, times.end());
-  // Under the thread sanitizer each turn of the computing threads is slower, too.
+  // Under the thread sanitizer, each turn of the computing threads is slower too.
   constexpr double slower = testing::sanitizer_factor * testing::sanitizer_factor;
   EXPECT_LT(times[150], 1e-3 * slower) << "seconds, the median";
 }

@@ -1,5 +1,5 @@
-// The mpi backend, in processes that mpirun starts: this program again, with the tests of the suites UnderMpirun, and
-// mnist_ddp. The store is the starting process's.
+// The mpi backend, in processes that mpirun starts. They run mnist_ddp, or this program with the test suites
+// UnderMpirun. The starting process serves the store.
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/ranks.h>
@@ -28,7 +28,7 @@ const std::string mpirun = TANDEM_MPIRUN;
 const std::string mpirun;
 #endif
 
-// Why there is nothing to run; empty: there is.
+// Returns the reason why these tests can't run, or "" if they can.
 std::string mpi_is_missing() {
   if (mpirun.empty()) return "NOT RUN: this build has no MPI (libopenmpi-dev, openmpi-bin)";
   if (access(mpirun.c_str(), X_OK) != 0) return "NOT RUN: " + mpirun + " is not there (openmpi-bin)";
@@ -36,8 +36,8 @@ std::string mpi_is_missing() {
   return version.find("open-mpi.org") == std::string::npos ? "NOT RUN: " + mpirun + " is not Open MPI's" : "";
 }
 
-// Open MPI's launcher itself may wait forever when a process has left without MPI_Finalize: PMIx 4.2 locks a mutex
-// that it has freed. Its processes have all ended then.
+// If a process exits without MPI_Finalize, Open MPI's launcher may wait forever, because PMIx 4.2 locks a mutex that it
+// has freed. All of the launcher's processes have ended by then.
 class HasNoProcessesLeft {
  public:
   bool operator()(pid_t launcher) {
@@ -77,7 +77,7 @@ Outcome run_mpi(int processes, std::vector<std::string> program, std::map<std::s
                                       "-n",   std::to_string(processes)};
   command.insert(command.end(), program.begin(), program.end());
   variables.emplace("OMP_NUM_THREADS", "1");
-  variables.emplace("LSAN_OPTIONS", "detect_leaks=0");  // Open MPI does not give everything back
+  variables.emplace("LSAN_OPTIONS", "detect_leaks=0");  // Open MPI does not free all of its memory
   return testing::run_process(command, variables, seconds(120), HasNoProcessesLeft());
 }
 
@@ -107,10 +107,10 @@ TEST_F(Mpi, does_all_that_a_process_group_does) {
   }
 }
 
-// Each of these breaks its group, so it is the only one of its processes.
+// Each of these tests breaks its group, so each one runs in new processes.
 class MpiRank : public ::testing::TestWithParam<int> {
  protected:
-  // A rank whose group fails says so and fails, as a program would: mpirun ends the others.
+  // If its group fails, a rank reports the error and fails, as a program would. mpirun then ends the other ranks.
   static void run(const std::function<void(Group)>& body, milliseconds timeout = seconds(30)) {
     const auto rank = std::string(std::getenv("OMPI_COMM_WORLD_RANK"));
     const auto ended = testing::message_of(testing::run_mpi_rank(body, timeout));
@@ -122,7 +122,7 @@ std::vector<int> mpi_sizes() {
   return testing::mpi_size() > 0 ? std::vector<int>{testing::mpi_size()} : std::vector<int>{};
 }
 INSTANTIATE_TEST_SUITE_P(UnderMpirun, MpiRank, ::testing::ValuesIn(mpi_sizes()));
-// Nobody outside of mpirun is such a rank.
+// Outside of mpirun, there are no such tests.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MpiRank);
 
 Array ones(std::int64_t n, DType dtype = DType::f32) {
@@ -168,7 +168,7 @@ TEST_F(Mpi, operations_that_differ_are_named) {
     EXPECT_NE(outcome.out.find(signature), std::string::npos) << outcome.out << outcome.err;
 }
 
-// Rank 1 does not come back from the call that makes the communicator.
+// Rank 1 never returns from the call that creates the communicator.
 TEST_P(MpiRank, is_stuck_in_connecting) {
   is_stuck = std::string(std::getenv("OMPI_COMM_WORLD_RANK")) == "1";
   run([](Group) {}, seconds(2));
@@ -187,7 +187,7 @@ TEST_P(MpiRank, is_late) {
       [](Group group) {
         group->barrier()->wait();
         if (group->rank() == 1) {
-          group->store()->wait({"late"}, seconds(60));  // longer than the other waits
+          group->store()->wait({"late"}, seconds(60));  // longer than the timeout of other waits
           return;
         }
         struct Late {
@@ -247,7 +247,7 @@ TEST_F(Mpi, mnist_ddp_trains_as_over_shared_memory) {
 }  // namespace
 }  // namespace tandem::distributed
 
-// In front of MPI's function; the arguments are Open MPI's pointers.
+// Replaces MPI's function. The arguments are Open MPI's pointers.
 extern "C" int MPI_Comm_create_group(void* comm, void* group, int tag, void** made) {
   using Function = int (*)(void*, void*, int, void**);
   static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "MPI_Comm_create_group"));

@@ -20,7 +20,7 @@ using testing::Group;
 using testing::message_of;
 
 struct Event {
-  std::string text;  // "started 1 all_reduce 'x'"
+  std::string text;  // such as "started 1 all_reduce 'x'"
   std::thread::id thread;
 };
 
@@ -136,8 +136,8 @@ TEST_P(ObservedGroups, every_kind_of_operation_begins_starts_and_ends) {
       EXPECT_EQ(started->text.find("started " + operations[i]), 0u) << started->text;
       EXPECT_EQ(running->text.find("running " + operations[i]), 0u) << running->text;
       EXPECT_EQ(ended->text.find("ended " + operations[i]), 0u) << ended->text;
-      EXPECT_EQ(started->thread, events[0].thread);  // the one that calls the operations
-      EXPECT_EQ(ended->thread, running->thread);     // the one that runs this operation
+      EXPECT_EQ(started->thread, events[0].thread);  // the thread that calls the operations
+      EXPECT_EQ(ended->thread, running->thread);     // the thread that runs this operation
     }
   }
   EXPECT_EQ(alive_, 0);
@@ -190,14 +190,14 @@ TEST_P(ObservedGroups, observers_go_with_their_group_though_a_work_stays) {
     work->wait();
     group->barrier()->wait();
     group.reset();
-    // run_ranks_catching() holds no group of its own
+    // Both ranks have released their groups, and run_ranks_catching() holds none
     for (++here; here < 2;) std::this_thread::yield();
     EXPECT_EQ(alive_, 0);
     EXPECT_FALSE(work->exception());
   });
 }
 
-// An observer whose thread finds out at once that something is wrong.
+// An observer whose thread reports a failure at once.
 class Alarm : public OperationObserver {
  public:
   explicit Alarm(const ObservedGroup& group) : thread_([fail = group.fail] { fail("the alarm rang"); }) {}

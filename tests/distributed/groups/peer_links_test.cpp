@@ -66,7 +66,7 @@ std::set<std::string> listening_sockets() {
   return names;
 }
 
-// Waits for the socket of a rank that begins after `before` was taken.
+// Waits for the socket of a new rank, which is not in `before`.
 std::string new_socket(const std::set<std::string>& before) {
   for (;;) {
     for (const auto& name : listening_sockets()) {
@@ -76,7 +76,7 @@ std::string new_socket(const std::set<std::string>& before) {
   }
 }
 
-// The socket is closed when nobody listens any more.
+// Returns a closed socket if no process listens any more.
 FileDescriptor connect_as_stranger(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -87,7 +87,7 @@ FileDescriptor connect_as_stranger(const std::string& name) {
   return socket;
 }
 
-// The result of a rank when `stranger` connects to rank 0 before rank 1 does.
+// The result of a rank if `stranger` connects to rank 0 before rank 1 does.
 struct Outcome {
   std::exception_ptr error;
   milliseconds time{};
@@ -166,7 +166,7 @@ TEST(PeerLinks, OtherUsersAreTurnedAwayAtOnce) {
   if (geteuid() != 0) GTEST_SKIP() << "NOT RUN: needs root, to become another user";
   bool turned_away = false;
   const auto outcome = link_with([&](const std::string& name) {
-    // The system call changes this thread alone; glibc's function would change the whole process.
+    // The system call changes only this thread. glibc's function would change the whole process.
     std::thread([&] {
       ASSERT_EQ(syscall(SYS_setresuid, -1, 65534, -1), 0);
       const auto stranger = connect_as_stranger(name);
@@ -185,7 +185,7 @@ TEST(PeerLinks, FilesThatNobodyWantsAreClosed) {
   FileDescriptor stranger;
   link_with([&](const std::string& name) {
     stranger = connect_as_stranger(name);
-    char bytes[36] = {};  // as long as a greeting
+    char bytes[36] = {};  // the length of a greeting
     iovec data{bytes, sizeof bytes};
     const int fds[2] = {unwanted.get(), unwanted.get()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {};

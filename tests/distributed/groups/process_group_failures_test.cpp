@@ -1,4 +1,4 @@
-// Process groups whose ranks go away, come late or ask for different things, as the watchdog tells it.
+// Process groups whose ranks leave, come late or run different operations, and the errors that the watchdog reports.
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
@@ -25,7 +25,7 @@ class FailingGroup : public ::testing::TestWithParam<std::string> {
     return testing::run_ranks_catching(size, body, timeout, GetParam());
   }
 
-  // Returns the error of rank 0 of two ranks when rank 1 does nothing after `on_both`.
+  // Returns the error of rank 0 if rank 1 does nothing after `on_both`.
   static std::string error_while_rank_1_stays_away(
       const std::function<void(Group)>& on_rank_0, milliseconds timeout,
       const std::function<void(Group)>& on_both = [](Group) {}) {
@@ -104,15 +104,15 @@ TEST_P(FailingGroup, names_the_rank_that_does_not_come_in_time) {
       },
       milliseconds(800));
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
-  // The rank that gives up first leaves; the other then learns from the store why.
+  // The rank that gives up first leaves. The other one then learns the reason from the store.
   for (const int r : {0, 1}) {
     EXPECT_EQ(message_of(results[r]).find("rank 2 ("), 0) << message_of(results[r]);
     EXPECT_NE(message_of(results[r]).find("did not reach all_reduce"), std::string::npos);
   }
 }
 
-// What an operation is called is told to the other ranks in one line. With more lines, ranks 0 and 1 would take what
-// the other waits for to be something else.
+// A rank publishes the name of an operation as a single line. If the name had two lines, ranks 0 and 1 would conclude
+// that the other one waits for a different operation.
 TEST_P(FailingGroup, a_name_of_two_lines_is_no_difference) {
   const auto results = run_ranks_catching(
       3,
@@ -211,7 +211,7 @@ TEST_P(FailingGroup, is_destroyed_at_once_while_an_operation_waits) {
   EXPECT_ERROR(abandoned->wait(), "all_reduce", "the process group was destroyed while the operation was running");
 }
 
-// A message that is never sent: the test still holds its work, and asks for it, when the group is gone.
+// The test holds the Work of a message that is never sent, and uses it after the group has been destroyed.
 TEST_P(FailingGroup, a_message_outlives_its_group) {
   const auto start = std::chrono::steady_clock::now();
   const auto results = run_ranks_catching(
@@ -238,7 +238,7 @@ TEST_P(FailingGroup, a_thread_asks_for_a_message_while_another_waits) {
       2,
       [](Group group) {
         if (group->rank() == 1) {
-          group->barrier()->wait();  // rank 0 has asked
+          group->barrier()->wait();  // rank 0 has already posted its receive
           return group->send(ops::ones({10}), 0)->wait();
         }
         const auto work = group->receive(ops::zeros({10}), 1);
@@ -283,7 +283,7 @@ TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) 
       3,
       [&](Group group) {
         group->barrier()->wait();
-        if (group->rank() == 2) {  // the other two wait for it, and one of them is in the middle of waiting
+        if (group->rank() == 2) {  // the other two wait for this rank, and one of them leaves during the wait
           while (!gone) std::this_thread::sleep_for(milliseconds(10));
           return;
         }
@@ -301,7 +301,7 @@ TEST_P(FailingGroup, a_rank_that_breaks_off_its_own_operation_is_seen_to_leave) 
       << message_of(results[1]);
 }
 
-// Its connection was closed before the message was to leave. In shared memory, messages wait for any receiver.
+// Rank 1's connection is closed before the message is sent. In shared memory, a message would wait for its receiver.
 TEST(HostGroup, names_the_rank_that_a_message_over_gloo_cannot_reach) {
   const auto results = testing::run_ranks_catching(
       2,
@@ -316,7 +316,7 @@ TEST(HostGroup, names_the_rank_that_a_message_over_gloo_cannot_reach) {
   EXPECT_NE(message_of(results[0]).find("during send 'state' to rank 1"), std::string::npos) << message_of(results[0]);
 }
 
-// Rank 1 gives up first, and closes its connections a moment before it says why. Rank 2 is to blame, on all ranks.
+// Rank 1 gives up first, and closes its connections shortly before it says why. All ranks must blame rank 2.
 TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
   for (const std::string backend : {"gloo", "shm"}) {
     TcpStoreServer server({});
@@ -359,7 +359,7 @@ TEST(HostGroup, ranks_with_different_backends_are_named_at_once) {
       ranks.emplace_back([&, rank] {
         try {
           const auto asked = value_named<GroupBackend>(backends[rank]);
-          const bool for_gpus = asked == GroupBackend::nccl;  // as init() calls it
+          const bool for_gpus = asked == GroupBackend::nccl;  // as when init() calls it
           host_group(std::make_shared<TcpStore>(TcpStore::Options{.port = server.port()}),
                      {.rank = rank,
                       .size = 3,
@@ -392,7 +392,7 @@ TEST(HostGroup, says_what_to_look_at_where_the_ranks_do_not_reach_each_other) {
   const TcpStore::Options options{.port = server.port()};
   std::thread rank_1([&] {
     TcpStore store(options);
-    collect_members(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // it says no more
+    collect_members(store, 1, 2, {.rank = 1, .backend = "gloo"}, seconds(20));  // rank 1 then sends nothing more
   });
   testing::expect_parts(testing::error_of([&] {
                           host_group(

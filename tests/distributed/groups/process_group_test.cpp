@@ -31,7 +31,7 @@ void check_reductions(Group group, std::int64_t n) {
     auto array = filled<T>(n, T(static_cast<float>(group->rank() + 1)));
     group->all_reduce(array, op)->wait();
     const T* values = static_cast<const T*>(array.raw());
-    // Different parts of a large array are added in different orders, which a mean's rounding may show.
+    // Different parts of a large array are added in different orders, which may be visible in the rounding of a mean.
     const double tolerance = op == ReduceOp::mean ? 0.02 : 0;
     for (std::int64_t i = 1; i < n; ++i) EXPECT_NEAR(values[i], values[0], tolerance) << "at " << i;
     return static_cast<double>(values[0]);
@@ -55,12 +55,12 @@ void check_reductions(Group group, std::int64_t n) {
   }
 }
 
-// The NaN of any rank is the result, whichever rank it comes from.
+// A NaN on any rank becomes the result.
 template <class T>
 void check_nan(Group group, ReduceOp op) {
   const T nan(std::numeric_limits<float>::quiet_NaN());
   const int size = group->size(), rank = group->rank();
-  // One element for each rank, at which that rank has a NaN, and one without.
+  // There is one element for each rank, at which that rank has a NaN, and one element without NaN.
   auto array = filled<T>(size + 1, T(static_cast<float>(rank + 1)));
   static_cast<T*>(array.raw())[rank] = nan;
   group->all_reduce(array, op)->wait();
@@ -150,9 +150,9 @@ TEST_P(ProcessGroupOfSize, makes_one_number_of_all_ranks_numbers) {
     EXPECT_EQ(group->sum(rank + 0.5, "figures"), size * size / 2.0);
     EXPECT_EQ(group->mean(rank + 0.5), size / 2.0);
     EXPECT_EQ(group->max(-rank - 1.5), -1.5);
-    // Every digit of f64 arrives: f32 would lose the last bit.
+    // All digits of f64 are transferred. f32 would lose the last ones.
     EXPECT_EQ(group->max(rank == 0 ? 1 + 1e-15 : 0), 1 + 1e-15);
-    // The same bits everywhere, whatever the order of the sum.
+    // All ranks have the same bits, whatever the order of the sum.
     const double third = group->sum((rank + 1) / 3.0);
     EXPECT_EQ(group->max(third), third);
     EXPECT_EQ(-group->max(-third), third);
@@ -162,7 +162,7 @@ TEST_P(ProcessGroupOfSize, makes_one_number_of_all_ranks_numbers) {
 TEST_P(ProcessGroupOfSize, scatters_gathers_and_exchanges) {
   run_ranks([](Group group) {
     const int size = group->size(), rank = group->rank();
-    // 3 elements fit in every message's shortest way, 50,000 in none.
+    // 3 elements are few enough for the shortest path of every message, and 50,000 are too many for it.
     for (const std::int64_t n : {3, 50000}) {
       const auto numbered = [&](int from, int to) { return filled<std::int32_t>(n, from * 100 + to); };
       const auto number = [&](const Array& a) {
@@ -198,7 +198,7 @@ TEST_P(ProcessGroupOfSize, scatters_gathers_and_exchanges) {
     const std::string text(static_cast<std::size_t>(rank) * 1000, static_cast<char>('a' + rank));
     EXPECT_EQ(group->broadcast_string(text, size - 1),
               std::string((size - 1) * 1000, static_cast<char>('a' + size - 1)));
-    // Empty ones among others, again and again: they move nothing, and must not let a rank run ahead.
+    // Some of the strings are empty. They move no bytes, but must not let a rank run ahead.
     for (int i = 0; i < 200; ++i) {
       const std::string odd = i % 3 == 0 ? std::to_string(i * rank) : "";
       EXPECT_EQ(group->all_gather_strings(odd)[0], i % 3 == 0 ? "0" : "");
@@ -220,13 +220,13 @@ TEST_P(ProcessGroupOfSize, sends_messages_in_order_beside_collectives) {
     std::vector<Array> received;
     std::vector<std::shared_ptr<Work>> works;
     for (int i = 0; i < 5; ++i) {
-      // Receives first on some ranks and sends first on others; a large message among small ones.
+      // Some ranks receive first, and others send first. One of the messages is large.
       const std::int64_t n = i == 3 ? 400000 : 10;
       received.push_back(filled<float>(n, -1.0f));
       auto message = filled<float>(n, static_cast<float>(rank * 10 + i));
       if (rank % 2 == 0) works.push_back(group->receive(received.back(), previous, "weights"));
       works.push_back(group->send(message, next, "weights"));
-      message.fill(-2);  // what was sent is sent
+      message.fill(-2);  // changes nothing that is already sent
       if (rank % 2 == 1) works.push_back(group->receive(received.back(), previous, "weights"));
     }
     auto total = filled<float>(10, 1.0f);

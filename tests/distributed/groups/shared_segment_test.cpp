@@ -1,4 +1,4 @@
-// Tests how a rank checks the memory that another rank passes to it.
+// Tests how a rank checks the memory that another rank gives it.
 #include <tandem/core/base/check.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/host/host_group.h>
@@ -92,7 +92,7 @@ TEST(SharedMessages, NamesTheRankWhoseMessageLiesOutside) {
   SharedMessages rank_0(0, peers_of_0, {mine, seen}, 0), rank_1(1, peers_of_1, {mine, theirs}, 0);
 
   std::uint64_t value = 42, got = 0;
-  const std::uint64_t offset = theirs->allocate(64);  // where the message is going to lie
+  const std::uint64_t offset = theirs->allocate(64);  // the future place of the message
   theirs->free(offset);
   rank_1.send(&value, sizeof value, 0);
   int changed = 0;
@@ -107,8 +107,8 @@ TEST(SharedMessages, NamesTheRankWhoseMessageLiesOutside) {
   expect_part(message_of([&] { receipt->wait(RunningTime::now() + seconds(10)); }), "rank 1 says that 8 bytes lie at");
 }
 
-// A process that joins the group as rank 1 and writes what it likes into its segment, which begins with a counter and
-// two headers: of operations with even and odd numbers.
+// A process that joins the group as rank 1, and writes anything to its segment. The segment begins with a counter and
+// two headers, one for operations with even numbers and one for those with odd numbers.
 struct HostileHeader {
   std::uint64_t offset;
   char signature[248];
@@ -118,8 +118,8 @@ struct HostileControl {
   HostileHeader headers[2];
 };
 
-// Rank 0's error when rank 1 changes its header before it says that the header is there. The header has the right
-// signature, and `change` has not been called.
+// Returns rank 0's error if rank 1 passes its header to `change` before it announces the header. Until then, the header
+// has the right signature.
 std::string error_beside(const std::function<void(HostileHeader&)>& change) {
   TcpStoreServer server({});
   const TcpStore::Options options{.port = server.port(), .timeout = seconds(20)};
@@ -155,7 +155,7 @@ TEST(SharedMemory, NamesTheRankWhoseArrayLiesOutside) {
 
 TEST(SharedMemory, ASignatureWithoutAnEndEndsWithItsRoom) {
   const auto error = error_beside([](HostileHeader& header) {
-    std::memset(header.signature, 'x', 2 * sizeof header.signature);  // beyond its end, too
+    std::memset(header.signature, 'x', 2 * sizeof header.signature);  // and beyond its end
   });
   expect_part(error, "the ranks do not run the same operations");
   EXPECT_EQ(error.find(std::string(249, 'x')), std::string::npos);

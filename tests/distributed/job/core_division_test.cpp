@@ -23,7 +23,7 @@ TEST(CoreDivision, SaysWhichThreadsWaitForEachOther) {
   EXPECT_EQ(oversubscription({a}, {4}), "");
   EXPECT_EQ(oversubscription({a, b, a}, {4, 1, 4}), "8 threads on 4 cores wait for each other most of the time");
   EXPECT_EQ(oversubscription({one}, {2}), "2 threads on 1 core wait for each other most of the time");
-  // More ranks than cores are the user's will.
+  // A user may choose to start more ranks than there are cores.
   EXPECT_EQ(oversubscription({b, b, b}, {1, 1, 1}), "");
 }
 

@@ -143,7 +143,7 @@ TEST(Environment, ReadsOpenMpisVariables) {
   EXPECT_EQ(environment.local_world_size, 2);
   EXPECT_EQ(environment.master_addr, "node0");
   EXPECT_EQ(environment.master_port, 29500);
-  EXPECT_FALSE(environment.knows_host);  // which host it is
+  EXPECT_FALSE(environment.knows_host);  // Open MPI does not say which host it is
   EXPECT_FALSE(environment.uses_agent_store);
 }
 
@@ -169,7 +169,7 @@ TEST(Environment, MpiOnSeveralHostsSaysWhatToSet) {
         return found == variables.end() ? nullptr : found->second.c_str();
       },
       false);
-  EXPECT_EQ(by_file.rank, 3);  // they meet in a file: no address is needed
+  EXPECT_EQ(by_file.rank, 3);  // the ranks meet in a file, so they need no address
 }
 
 TEST(Environment, ReadsPmisVariables) {
@@ -181,7 +181,7 @@ TEST(Environment, ReadsPmisVariables) {
   EXPECT_EQ(environment.master_addr, "127.0.0.1");
   const auto bare = read({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MASTER_ADDR", "a"}});
   EXPECT_FALSE(bare.knows_host);
-  // srun --mpi=pmi2: the hosts are known from Slurm.
+  // With srun --mpi=pmi2, Slurm's variables name the hosts.
   const auto both = read(with(slurm, {{"PMI_RANK", "5"}, {"PMI_SIZE", "7"}, {"MASTER_ADDR", "a"}}));
   EXPECT_EQ(both.launcher, "MPICH");
   EXPECT_EQ(both.local_rank, 1);
@@ -217,23 +217,23 @@ TEST(Environment, ReadsSlurmsVariables) {
 }
 
 TEST(Environment, SlurmCountsInJobStepsOnly) {
-  // A shell of sbatch or salloc: the job's variables, and SLURM_PROCID=0 in every process that mpirun starts there.
+  // A shell of sbatch or salloc has the job's variables. Every process that mpirun starts there has SLURM_PROCID=0.
   const Variables batch = {
       {"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
   EXPECT_EQ(read(batch).world_size, 1);
   expect_parts(read(batch).note, {"start it with srun"});
   EXPECT_EQ(read(with(open_mpi, batch)).rank, 3);
-  // The step that salloc makes for its shell is not one either.
+  // The step that salloc makes for its shell is not a job step either.
   const auto shell = read(with(slurm, {{"SLURM_STEP_ID", "4294967290"}}));
   EXPECT_EQ(shell.world_size, 1);
   expect_parts(shell.note, {"7 tasks"});
   EXPECT_TRUE(read({{"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "1"}}).note.empty());
-  // The shell of `srun -n 7 --pty bash` is a task, and the programs that the user starts there are not.
+  // The shell of `srun -n 7 --pty bash` is a task. The programs that the user starts there are not.
   const auto pty = with(slurm, {{"SLURM_PTY_PORT", "41234"}});
   EXPECT_EQ(read(pty).world_size, 1);
   expect_parts(read(pty).note, {"7 tasks", "start it with srun"});
-  // What srun starts itself is one, with a terminal (--pty) or with the variable of the shell around it. The first
-  // process of a host has no terminal.
+  // A process that srun itself starts is a task, even with a terminal (--pty) or with a variable of the surrounding
+  // shell. Only the first process of a host has a terminal.
   EXPECT_EQ(read(with(pty, {{"SLURM_TASK_PID", std::to_string(getpid())}})).world_size, 7);
   EXPECT_EQ(read(with(pty, {{"SLURM_TASK_PID", "1"}})).world_size, 7);
 }
@@ -253,7 +253,7 @@ TEST(Environment, ContradictionsOfOtherLaunchersAreNamed) {
     expect_parts(error_of(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", tasks}})), {"does not add up to 7 tasks"});
   }
   expect_parts(error_of(with(slurm, {{"SLURM_LOCALID", "3"}})), {"SLURM_LOCALID is \"3\""});
-  // Exported by the script, as srun's programs in Python often want it.
+  // Scripts export WORLD_SIZE, because Python programs under srun often need it.
   EXPECT_EQ(read(with(slurm, {{"WORLD_SIZE", "7"}})).rank, 5);
   expect_parts(error_of(with(slurm, {{"WORLD_SIZE", "8"}})), {"WORLD_SIZE is 8, but Slurm started 7"});
   expect_parts(error_of({{"WORLD_SIZE", "2"}}), {"RANK is not set"});

@@ -36,7 +36,7 @@ TEST(ReportFailure, AnUnwritableFileIsNoFurtherFailure) {
   EXPECT_FALSE(std::filesystem::exists("/nonexistent"));
 }
 
-// When a report says that the process failed, in seconds from now.
+// Returns the time of the failure according to its report, in seconds from now.
 double reported(const std::exception& error) {
   const auto path = std::filesystem::temp_directory_path() / ("tandem_dated_" + std::to_string(getpid()) + ".json");
   setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);

@@ -1,4 +1,4 @@
-// The ways in which ranks find each other, in processes: each is this program again, in the role of a rank.
+// The ways in which ranks find each other. Each rank is a process of this program that runs only one test.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/launcher_kind.h>
@@ -32,7 +32,7 @@ using testing::run_process;
 using testing::TemporaryFolder;
 using Variables = std::map<std::string, std::string>;
 
-// All that launchers set, unset: the tests may run under one.
+// Unsets all variables that launchers set, because the tests themselves may run under a launcher.
 const Variables no_launcher = {{"RANK", ""},
                                {"WORLD_SIZE", ""},
                                {"LOCAL_RANK", ""},
@@ -53,8 +53,8 @@ std::vector<std::string> as_rank(const std::string& role = "sums_with_the_others
   return {this_program(), "--gtest_also_run_disabled_tests", "--gtest_filter=RankOfInitTest.DISABLED_" + role};
 }
 
-// Not a test by itself: a rank, whose sum with the others is right or it fails. In its first attempt it fails, if told
-// to.
+// This is not a test itself, but a rank, which fails if its sum with the other ranks is wrong. With TEST_FAIL_FIRST, it
+// also fails in its first attempt.
 TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
   const char* method = std::getenv("TEST_INIT_METHOD");
   InitOptions options;
@@ -71,7 +71,7 @@ TEST(RankOfInitTest, DISABLED_sums_with_the_others) {
   std::cout << "rank " << group->rank() << " of " << group->size() << " done\n";
 }
 
-// Nor this.
+// This is not a test itself either.
 TEST(RankOfInitTest, DISABLED_dies_while_the_others_wait_for_it) {
   InitOptions options;
   options.init_method = std::getenv("TEST_INIT_METHOD");
@@ -83,7 +83,7 @@ TEST(RankOfInitTest, DISABLED_dies_while_the_others_wait_for_it) {
   });
 }
 
-// One process per entry, at once.
+// Runs one process per entry, all at once.
 std::vector<Outcome> run_ranks(const std::vector<Variables>& ranks,
                                const std::vector<std::string>& command = as_rank()) {
   std::vector<Outcome> outcomes(ranks.size());
@@ -166,7 +166,7 @@ TEST(Init, BySlurmsVariables) {
   expect_done(run_ranks(ranks));
 }
 
-// Nobody but the store can know: no launcher, and no operation that runs.
+// There is no launcher and no running operation, so only the store can notice the death.
 TEST(Init, ADeadRankEndsTheWaitForIt) {
   for (const auto* backend : {"shm", "gloo"}) {
     auto ranks = by_hand(3, "tcp://127.0.0.1:" + free_port());
@@ -242,7 +242,7 @@ TEST(Init, UnderPyTorchsLauncherStatic) {
   expect_both_done(run_torchrun({"--master-port", free_port()}));
 }
 
-// The launcher's store continues from one attempt to the next.
+// The launcher's store continues to exist from one attempt to the next.
 TEST(Init, UnderPyTorchsLauncherWithRendezvousAndARestart) {
   TANDEM_NEEDS_TORCH();
   const auto outcome = run_torchrun({"--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", "1"},

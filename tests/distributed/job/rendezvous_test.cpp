@@ -36,7 +36,7 @@ Environment environment_at(int port, int rank, int size) {
   return environment;
 }
 
-// Connects with each environment on its own thread. Returns the error of each, or "".
+// Connects with each environment on a separate thread. Returns the error of each, or "".
 std::vector<std::string> meet(std::vector<Environment> ranks, Store::Timeout timeout,
                               const std::function<void(const Environment&, Store&)>& then) {
   std::vector<std::string> errors(ranks.size());
@@ -77,7 +77,7 @@ TEST(ConnectStore, TheRankThatServesLeavesLast) {
   EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
 }
 
-// Without tandemrun too.
+// This also holds without tandemrun.
 TEST(ConnectStore, NobodyElseJoinsTheStoreOfRankZero) {
   const int port = free_port();
   const auto errors =
@@ -92,7 +92,7 @@ TEST(ConnectStore, NobodyElseJoinsTheStoreOfRankZero) {
 TEST(ConnectStore, OfSeveralHostsNeedsATokenOrLeaveToDoWithout) {
   auto one = environment_at(free_port(), 0, 2), other = environment_at(one.master_port, 1, 2);
   one.master_addr = other.master_addr = reachable_address("");
-  if (is_loopback(one.master_addr)) one.master_addr = other.master_addr = "0.0.0.0";  // not known as this host's own
+  if (is_loopback(one.master_addr)) one.master_addr = other.master_addr = "0.0.0.0";  // not recognised as this host's
   for (const auto& error : meet({one, other}, 10s, [](const Environment&, Store&) {}))
     expect_parts(error, {"TANDEM_STORE_TOKEN", "TANDEM_STORE_TOKEN_FILE", "--open-store"});
   one.open_store = other.open_store = true;
@@ -102,7 +102,8 @@ TEST(ConnectStore, OfSeveralHostsNeedsATokenOrLeaveToDoWithout) {
   EXPECT_EQ(meet({one, other}, 10s, [](const Environment&, Store&) {}), (std::vector<std::string>{"", ""}));
 }
 
-// A store of torchrun's kind proves nothing, which is said. In the place of tandemrun's store nothing else will do.
+// A store like torchrun's can't prove the token, and a message says so. If the store should be tandemrun's, it is an
+// error.
 TEST(ConnectStore, SaysWhereTheLaunchersStoreKnowsNoToken) {
   TcpStoreServer server({});
   auto one = environment_at(server.port(), 0, 2), other = environment_at(server.port(), 1, 2);
@@ -145,7 +146,7 @@ TEST(ConnectStore, WhatTheLauncherSaysStays) {
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
 }
 
-// Attempts of one job at a launcher's store; hosts count restarts each for themselves.
+// Attempts of one job use the same launcher's store. Each host counts its own restarts.
 TEST(ConnectStore, KeysOfAnotherAttemptAreNotSeen) {
   TcpStoreServer server({});
   for (int attempt = 0; attempt < 4; ++attempt) {
@@ -216,7 +217,7 @@ TEST(ConnectStore, AnotherWorldSizeIsAnErrorAtOnce) {
   EXPECT_LT(steady_clock::now() - start, 5s);
 }
 
-// A rank that the job does not have is told so, too, and rank 0 says whom it turned away.
+// A rank beyond the job's size gets an error, and rank 0 reports which process it turned away.
 TEST(ConnectStore, ARankBeyondTheJobsSizeIsAnErrorAtOnce) {
   const int port = free_port();
   steady_clock::duration taken{};
@@ -251,7 +252,7 @@ TEST(ConnectStore, SaysWhatToLookAtWhereNobodyServes) {
                 "TORCHELASTIC_RUN_ID", "--init-method"});
 }
 
-// A program has started its own processes at its own address, and they still have its launcher's variables.
+// A program has started processes at a different address, and they still have its launcher's variables.
 TEST(ConnectStore, ALaunchersStoreIsAtItsOwnAddressOnly) {
   const int port = free_port();
   auto one = environment_at(port, 0, 2), other = environment_at(port, 1, 2);
@@ -276,7 +277,7 @@ TEST(ConnectStore, RanksMeetInAFileOrAFolder) {
       EXPECT_EQ(errors, (std::vector<std::string>{"", "", ""}));
     }
   }
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));  // rank 0 takes it away
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));  // rank 0 removes the file
 }
 
 TEST(ConnectStore, AFileThatACrashedJobLeftIsNoHindrance) {

@@ -87,7 +87,7 @@ TEST_F(StoreToken, OfAHostIsTheSameForAllItsProcesses) {
   const auto folder = folder_.path() / "tandem";
   EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
   EXPECT_EQ(fs::status(folder / "secret").permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);  // no drafts
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);  // no temporary files
 }
 
 TEST_F(StoreToken, OfAHostIsRefusedWhereOthersCouldHaveWrittenIt) {
@@ -104,7 +104,7 @@ TEST_F(StoreToken, OfAHostIsRefusedWhereOthersCouldHaveWrittenIt) {
   expect_parts(error_of([] { host_token("a job"); }), {"has 3 bytes, so it was truncated: remove it"});
 }
 
-// Slurm hands on the variable of the login node; sudo leaves that of another user.
+// Slurm forwards the variable of the login node, and sudo keeps that of a different user.
 TEST_F(StoreToken, OfAHostNeedsNoRuntimeFolder) {
   const auto ours = host_token("a job");
   setenv("XDG_RUNTIME_DIR", (folder_.path() / "missing").c_str(), 1);

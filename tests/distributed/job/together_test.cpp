@@ -55,7 +55,8 @@ TEST(RunTogether, leaves_a_constant_number_of_keys) {
   EXPECT_LE(keys_after(40), keys_after(2) + 3);
 }
 
-// A rank may see the failure after rank 0 has stopped waiting for it. What it writes then goes with the next round.
+// A rank may see the failure after rank 0 has stopped waiting for it. The key that this rank writes is then removed
+// with the next round.
 TEST(RunTogether, removes_what_a_late_rank_has_written) {
   testing::run_ranks(2, [&](testing::Group group) {
     EXPECT_THROW(run_together(*group, [] { throw Error("a full disk"); }), Error);

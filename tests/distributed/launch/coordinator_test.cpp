@@ -33,7 +33,7 @@ class CoordinatorTest : public ::testing::Test {
   }
   void make_static() { options_.node_rank = 0; }
 
-  // A node that has just come.
+  // A node that has just joined.
   NodeStatus& add(int node_rank = -1, int processes = 2) {
     NodeStatus node;
     node.id = static_cast<int>(nodes_.size());
@@ -51,7 +51,7 @@ class CoordinatorTest : public ::testing::Test {
     if (!coordinator_) coordinator_.emplace(options_, now_);
     return coordinator_->decide(nodes_, now_);
   }
-  // As the nodes' launchers do when told to.
+  // Changes the state of all nodes, as their launchers do on request.
   void all(State state) {
     const int generation = decide().generation;
     for (auto& node : nodes_) {
@@ -65,7 +65,7 @@ class CoordinatorTest : public ::testing::Test {
       }
     }
   }
-  // A job of node 0, with ranks 0 and 1, that node 1 has joined: ranks 2 and 3 are new.
+  // Node 0 runs a job with ranks 0 and 1. Node 1 joins it, with the new ranks 2 and 3.
   void run_with_a_newcomer() {
     make_elastic(1, 3);
     add();
@@ -173,7 +173,7 @@ TEST_F(CoordinatorTest, TheMaximumIsNotWaitedWith) {
 TEST_F(CoordinatorTest, TooFewNodesGiveUp) {
   add();
   EXPECT_EQ(decide(59s).action, Action::gather);
-  EXPECT_EQ(decide(1s).action, Action::gather);  // the wait began with the first look
+  EXPECT_EQ(decide(1s).action, Action::gather);  // the wait began with the first decision
   EXPECT_EQ(decide(59s).action, Action::failed);
   expect_parts(decide().reason, {"60 s", "1 of 2 nodes", "host0"});
   EXPECT_EQ(decide().exit_code, 1);
@@ -233,7 +233,7 @@ TEST_F(CoordinatorTest, RestartsUnderANewGenerationAsOftenAsAllowed) {
   EXPECT_EQ(decide().exit_code, 9);
 }
 
-// It would be as wrong the next time.
+// The command line would be just as wrong after a restart.
 TEST_F(CoordinatorTest, AWrongCommandLineIsNotStartedAgain) {
   options_.max_restarts = 2;
   make_static();
@@ -263,7 +263,7 @@ TEST_F(CoordinatorTest, WithoutALostNodeElasticJobsGoOnIfEnoughAreLeft) {
   ASSERT_EQ(decide().action, Action::gather);
   expect_parts(decide().reason, {"host2", "15 s"});
   all(State::waiting);
-  EXPECT_EQ(decide().action, Action::gather);  // it might come back
+  EXPECT_EQ(decide().action, Action::gather);  // the lost node may still come back
   EXPECT_EQ(decide(10s).action, Action::run);
   EXPECT_EQ(decide().nodes.size(), 2u);
 }
@@ -303,7 +303,7 @@ TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
   EXPECT_EQ(decide().nodes.size(), 2u);
 }
 
-// The job ran without that node, and was healthy.
+// The job was healthy without the new node.
 TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   ASSERT_NO_FATAL_FAILURE(run_with_a_newcomer());
   fail(nodes_[1], 2, 2);
@@ -312,7 +312,7 @@ TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   ASSERT_EQ(decide().action, Action::gather);
   EXPECT_EQ(decide().refused, std::vector{1});
   expect_parts(decide().reason, {"host1", "exit code 2", "the other nodes continue without it"});
-  // It would never be taken in again, whether its launcher leaves or not.
+  // The node is never admitted again, whether its launcher leaves or not.
   all(State::waiting);
   nodes_[1].state = State::left;
   ASSERT_EQ(decide().action, Action::run);
@@ -321,7 +321,7 @@ TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   all(State::running);
   nodes_[1].state = State::waiting;
   EXPECT_EQ(decide().action, Action::run);
-  // When its other nodes have a wrong command line too, the job ends.
+  // If the other nodes have a wrong command line too, the job ends.
   fail(nodes_[0], 0, 2);
   ASSERT_EQ(decide().action, Action::stop);
   all(State::ended);
@@ -329,7 +329,7 @@ TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   EXPECT_EQ(decide().exit_code, 2);
 }
 
-// A program that has run for minutes knows its command line.
+// A program that has run for minutes has accepted its command line.
 TEST_F(CoordinatorTest, ANewNodeThatFailsLaterIsNoWrongCommandLine) {
   ASSERT_NO_FATAL_FAILURE(run_with_a_newcomer());
   decide(2min);
@@ -412,7 +412,7 @@ TEST(JobAssignment, GoesThroughTheStoreUnchanged) {
   }
 }
 
-// Numbers that no launcher writes: they would be cut to another number, make a sum overflow, or stand for no state.
+// Numbers that no launcher writes. They would be truncated, make a sum overflow, or name no state.
 TEST(JobAssignment, ANumberOutOfItsRangeIsAnError) {
   NodeStatus status;
   status.failures.resize(1);
@@ -435,7 +435,7 @@ TEST(JobAssignment, ANumberOutOfItsRangeIsAnError) {
     const auto at = text.find(before);
     ASSERT_NE(at, text.npos) << before;
     text.replace(at, before.size(), after);
-    // A key that is there twice counts as it comes last.
+    // If a key occurs twice, the last one counts.
     if (after.find("status") != after.npos) text.erase(text.find(",\"status\":0"), 11);
     EXPECT_THROW(decode_status(text), Error) << after;
   }
@@ -464,7 +464,7 @@ TEST(WorkerFailure, TimesThatTheClockCannotHoldCountAsNone) {
   }
 }
 
-// A value of the store has at most 8 MiB. Control characters need six bytes each in JSON.
+// A value in the store has at most 8 MiB. In JSON, each control character takes six bytes.
 TEST(JobAssignment, FailuresOfManyRanksFitIntoOneValue) {
   for (const bool are_equal : {false, true}) {
     JobAssignment assignment;
@@ -479,7 +479,7 @@ TEST(JobAssignment, FailuresOfManyRanksFitIntoOneValue) {
     const auto text = encode(assignment);
     EXPECT_LT(text.size(), std::size_t{8} << 20);
     const auto first = decode_assignment(text);
-    const auto back = decode_assignment(encode(first));  // what was cut is not cut again
+    const auto back = decode_assignment(encode(first));  // truncated text is not truncated again
     ASSERT_EQ(back.failures.size(), 2000u);
     expect_parts(back.failures[0].message, {"reason", "\1\1", bytes_more});
     EXPECT_GT(back.failures[0].message.size(), 16384u);

@@ -25,7 +25,8 @@ using testing::TemporaryFolder;
 
 class FlightExplanation : public ::testing::Test {
  protected:
-  // A rank that finished the collectives 1 to `done` and is in number `running`, if that is not 0.
+  // Writes the record of a rank that has finished the collectives 1 to `done`, and is in collective `running` unless
+  // that is 0.
   void record(int rank, std::uint64_t done, std::uint64_t running, const std::string& job = "one",
               const Shape& shape = {4}) {
     FlightRecorder recorder({.folder = folder_.path(), .rank = rank, .world_size = 3, .job = job, .capacity = 10});
@@ -45,7 +46,7 @@ class FlightExplanation : public ::testing::Test {
     file.seekp(place);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  // As if the rank's host were another one, whose clock is `ahead` of this host's.
+  // Changes a rank's record as if its host were a different one, whose clock is `ahead` of this host's.
   void move_to_host(int rank, const std::string& host, std::chrono::nanoseconds ahead) {
     std::ifstream file(folder_ / ("rank-" + std::to_string(rank)), std::ios::binary);
     FlightHeader header;
@@ -78,7 +79,7 @@ TEST_F(FlightExplanation, names_the_rank_that_is_behind_and_what_the_others_wait
 
 TEST_F(FlightExplanation, a_full_ring_does_not_confuse_it) {
   record(0, 40, 41);
-  record(1, 25, 26);  // none of its collectives is among those of the others
+  record(1, 25, 26);  // the others' records contain none of its collectives
   record(2, 40, 41);
   expect({"rank 1 (", "it has been in number 26", "ranks 0 and 2 waited in number 41"});
 }
@@ -126,7 +127,7 @@ TEST_F(FlightExplanation, works_with_what_is_there_and_says_what_is_not) {
   damage(2, static_cast<std::streamoff>(sizeof(FlightHeader) + 4 * sizeof(FlightEntry)), std::string(8, '\0'));
   expect({"rank 2 ended while it wrote 1 of its entries"});
   fs::remove(folder_ / "rank-2");
-  ASSERT_EQ(mkfifo((folder_ / "rank-2").c_str(), 0600), 0);  // nobody writes to it
+  ASSERT_EQ(mkfifo((folder_ / "rank-2").c_str(), 0600), 0);  // no process writes to it
   expect({"rank-2 is not a regular file"});
 }
 
@@ -140,7 +141,7 @@ TEST_F(FlightExplanation, brings_the_clocks_of_hosts_together) {
   const auto text = explain_flight(folder_.path());
   expect(text, {"no rank waits", ", as the others did", "the clock of host far is 5.000 s ahead of that of host ",
                 "(to within 0.050 s)", "the clock of host late is 7200.000 s behind that of host "});
-  // Everything took place within a second.
+  // All of it took place within a second.
   expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", ", 0.4", " s in all"});
 }
 
@@ -176,7 +177,7 @@ TEST_F(FlightExplanation, without_records_it_says_what_it_looked_for) {
   }
 }
 
-// Three ranks have their own groups. One rank does not reach the second collective.
+// Three ranks have groups, and one rank does not reach the second collective.
 TEST_F(FlightExplanation, real_groups_record_what_they_do) {
   TcpStoreServer server({});
   std::vector<std::thread> ranks;

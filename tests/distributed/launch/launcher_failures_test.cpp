@@ -1,4 +1,5 @@
-// Ranks that fail and signals that come: who is named, what is stopped, what starts again.
+// Ranks that fail, and signals: the ranks that are named, the processes that are stopped, and the jobs that start
+// again.
 #include <tandem/distributed/system/socket.h>
 
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
   EXPECT_LT(steady_clock::now() - start, 5s);
   expect_parts(err(), {"tandemrun: rank 1 failed first: exit code 7 (host "});
   expect_parts(err(), {"last lines of its stderr:\n    the reason\n"});
-  EXPECT_EQ(err().find("then rank"), std::string::npos) << err();  // the others were only told to stop
+  EXPECT_EQ(err().find("then rank"), std::string::npos) << err();  // the other ranks were only told to stop
 }
 
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
@@ -44,7 +45,7 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
   const auto report = [](const std::string& message) {
     return "echo '{\"message\":{\"message\":\"" + message + "\"}}' > $TORCHELASTIC_ERROR_FILE; exit 1";
   };
-  // The others outlast the launcher's SIGTERM, and fail once rank 0 has.
+  // The other ranks ignore the launcher's SIGTERM, and fail after rank 0 has failed.
   const std::string at = "cd " + folder_.string() + "; ";
   const std::string first = "until [ $(ls ready.* 2>/dev/null | wc -l) = 5 ]; do sleep 0.02; done; touch failed; ";
   const std::string later = "trap '' TERM; touch ready.$RANK; until [ -e failed ]; do sleep 0.02; done; sleep 0.3; ";
@@ -55,7 +56,7 @@ TEST_F(LauncherTest, TellsAFailureOfManyRanksOnce) {
                        "\n  then ranks 1-3 and 5: exit code 1: the same\n", "\n  then rank 4: exit code 1: other\n"});
 }
 
-// The report does not repeat what a rank has printed, unless that output went elsewhere.
+// The report does not repeat output that a rank has printed, unless that output went elsewhere.
 TEST_F(LauncherTest, AnErrorAppearsOnce) {
   const auto fail = [](const std::string& message) {
     return "echo '[rank'$RANK']: " + message + "' >&2; echo '{\"message\":{\"message\":\"" + message +
@@ -91,7 +92,7 @@ TEST_F(LauncherTest, NamesTheSignalThatKilledARank) {
 }
 
 TEST_F(LauncherTest, TheEarliestReportIsTheCause) {
-  // Rank 0 ends first, but rank 1 says it failed before that; rank 2 writes torchrun's own form.
+  // Rank 0 ends first, but rank 1 reports an earlier failure. Rank 2 writes torchrun's format.
   const auto report = [](const std::string& message, const std::string& time) {
     return "echo '{\"message\":{\"message\":\"" + message + "\",\"extraInfo\":{" + time +
            "}}}' > $TORCHELASTIC_ERROR_FILE";
@@ -136,7 +137,7 @@ TEST_F(LauncherTest, KillsWhoIgnoresSigtermAfterTheGrace) {
   EXPECT_GE(took, 700ms);
   EXPECT_LT(took, 6s);
   EXPECT_TRUE(all_end(pids(1)));
-  EXPECT_EQ(err().find("SIGKILL"), std::string::npos) << err();  // ours, not the cause
+  EXPECT_EQ(err().find("SIGKILL"), std::string::npos) << err();  // the launcher's own SIGKILL is not the cause
 }
 
 TEST_F(LauncherTest, ForwardsSignals) {
@@ -160,7 +161,7 @@ TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
       {"--grace=60", "sh", "-c", "trap '' TERM; echo $$ > " + folder_.string() + "/pid; while :; do sleep 0.05; done"});
   const auto processes = pids(1);
   send(SIGTERM);
-  // timeout(1) sends it twice at once, and a batch system may: that is one request.
+  // timeout(1) sends the signal twice at once, and a batch system may do so too. Both count as one request.
   for (int i = 0; i < 2; ++i) {
     std::this_thread::sleep_for(200ms);
     send(SIGTERM);
@@ -179,7 +180,7 @@ bool is_stopped(pid_t pid) {
   return stat.find(") T ") != std::string::npos || stat.find(") D ") != std::string::npos;
 }
 
-// Ctrl-Z, and fg. Ranks that went on alone would lose their store.
+// Stops the job with Ctrl-Z and continues it with fg. Ranks that continued alone would lose their store.
 TEST_F(LauncherTest, StopsAndGoesOnWithItsRanks) {
   start({"--nproc-per-node=2", "sh", "-c",
          "echo $$ > " + folder_.string() + "/pid$RANK; for i in $(seq 40); do sleep 0.05; echo $i; done"});
@@ -197,9 +198,9 @@ TEST_F(LauncherTest, SaysWhichRankDidNotEnd) {
          "echo up; echo $$ > " + folder_.string() + "/pid$RANK; exec sleep 60"});
   pids(2);
   const pid_t processes[] = {std::stoi(read_bytes(folder_ / "pid0")), std::stoi(read_bytes(folder_ / "pid1"))};
-  ASSERT_TRUE(eventually([&] { return out().find("[rank1]") != std::string::npos; }));  // all are started
+  ASSERT_TRUE(eventually([&] { return out().find("[rank1]") != std::string::npos; }));  // all ranks have started
   ASSERT_EQ(kill(processes[1], SIGSTOP), 0);
-  ASSERT_TRUE(eventually([&] { return is_stopped(processes[1]); }));  // a process takes SIGTERM before SIGSTOP
+  ASSERT_TRUE(eventually([&] { return is_stopped(processes[1]); }));  // a process would handle SIGTERM before SIGSTOP
   send(SIGTERM);
   EXPECT_EQ(finish(), 128 + SIGTERM);
   expect_parts(err(), {"tandemrun: rank 1 (pid " + std::to_string(processes[1]) +
@@ -274,7 +275,7 @@ TEST_F(LauncherTest, AKilledLauncherLeavesNoProcessAfterARestart) {
   EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
 }
 
-// Like `pkill -9 -f tandemrun`, ends the launcher and its children whose name or arguments contain tandemrun.
+// Like `pkill -9 -f tandemrun`, kills the launcher and its children whose name or arguments contain tandemrun.
 TEST_F(LauncherTest, WhoKillsTheLauncherByNameLeavesNoProcess) {
   start({"--nproc-per-node=2", "sh", "-c",
          "sleep 60 & echo $! > " + folder_.string() + "/pid$RANK; trap '' TERM HUP INT; wait"});
@@ -297,7 +298,7 @@ TEST_F(LauncherTest, WhoKillsTheLauncherByNameLeavesNoProcess) {
   EXPECT_TRUE(eventually([&] { return !has_temporary_folder(); }));
 }
 
-// Launchers that were killed together with their guardians leave folders behind. A folder in use is locked.
+// Launchers that were killed together with their guardians leave folders behind. Folders in use are locked.
 TEST_F(LauncherTest, RemovesFoldersOfKilledLaunchersAfterAWeek) {
   const auto root = folder_;
   const auto now = fs::file_time_type::clock::now();
@@ -316,7 +317,7 @@ TEST_F(LauncherTest, RemovesFoldersOfKilledLaunchersAfterAWeek) {
     EXPECT_TRUE(fs::exists(fs::path(folder) / "run/attempt_0/0")) << folder;
 }
 
-// A training that a signal asks to stop saves and ends with 128 + the signal. To start it again would be wrong.
+// A training program that a signal stops saves a checkpoint and exits with 128 + the signal. It must not be restarted.
 TEST_F(LauncherTest, ARequestToStopIsNoFailureToRestartFrom) {
   EXPECT_EQ(run_shell(2, "exit 143", {"--max-restarts=3"}), 143);
   expect_parts(err(), {"no restart: rank ", "asked to stop by SIGTERM"});

@@ -1,4 +1,4 @@
-// The built tandemrun as a process, with small shell commands as its ranks.
+// Runs the built tandemrun as a process, with small shell commands as its ranks.
 #pragma once
 
 #include <tandem/core/base/check.h>
@@ -32,7 +32,7 @@ inline std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-// A zombie that nobody has reaped yet does not count as living.
+// A zombie does not count as alive.
 inline bool is_alive(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string stat((std::istreambuf_iterator<char>(file)), {});
@@ -40,7 +40,7 @@ inline bool is_alive(pid_t pid) {
   return name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] != 'Z';
 }
 
-// Runs tandemrun with its own folder for temporary files, and stores its output.
+// Runs tandemrun with a separate folder for temporary files, and stores its output.
 class LauncherTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -76,13 +76,13 @@ class LauncherTest : public ::testing::Test {
     }
   }
 
-  // A number that is no single process's must never get to kill(2): -1 is every process of the machine.
+  // kill(2) must only get the ID of a single process: -1 would mean every process on the machine.
   void send(int signal) {
     TANDEM_CHECK(pid_ > 1, "tandemrun is not running");
     EXPECT_EQ(kill(pid_, signal), 0);
   }
 
-  // The exit code, or 1000 + the signal that ended tandemrun; 2000 when it did not end.
+  // Returns the exit code, or 1000 + the signal that ended tandemrun, or 2000 if it did not end.
   int finish() {
     TANDEM_CHECK(pid_ > 1, "tandemrun is not running");
     int status = 0;
@@ -108,7 +108,7 @@ class LauncherTest : public ::testing::Test {
 
   std::string out() const { return read_bytes(folder_ / "out"); }
   std::string err() const { return read_bytes(folder_ / "err"); }
-  // The process numbers that the ranks' scripts wrote to files named pid*, as soon as there are `count`.
+  // Waits until the ranks' scripts have written `count` files named pid*. Returns the process IDs in them.
   std::vector<pid_t> pids(std::size_t count) const {
     std::vector<pid_t> result;
     EXPECT_TRUE(eventually([&] {

@@ -79,7 +79,7 @@ TEST_F(LauncherTest, ALogThatCannotBeWrittenIsNamedWithTheReason) {
   auto tee = options, redirect = options;
   tee.push_back("--tee=1");
   EXPECT_EQ(run_shell(1, "echo shown", tee), 0);
-  EXPECT_EQ(out(), expected + "shown\n");  // the warning is where the lines are shown
+  EXPECT_EQ(out(), expected + "shown\n");  // the warning appears where the lines are shown
 
   redirect.push_back("--redirects=3");
   EXPECT_EQ(run_shell(1, "echo lost || exit 1", redirect), 1);
@@ -118,7 +118,7 @@ TEST(StreamChoice, IsForAllOrByRank) {
   }
 }
 
-// The ranks print on after `head` has left, and then end with a code of their own.
+// The ranks continue to print after `head` has ended, and then exit with their own codes.
 TEST_F(LauncherTest, TheJobGoesOnWhenNobodyReadsItsOutput) {
   const auto folder = folder_.string();
   const auto script =

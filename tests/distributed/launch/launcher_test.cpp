@@ -78,7 +78,7 @@ TEST_F(LauncherTest, OpenStoreHasNoToken) {
   EXPECT_EQ(out(), "token ''\n");
 }
 
-// Bash can speak to the store: the greeting, then a ping.
+// Bash connects to the store, and sends the greeting and a ping.
 const std::string store_script =
     "exec 3<>/dev/tcp/$MASTER_ADDR/$MASTER_PORT; printf '\\0\\316\\367\\205\\074' >&3; "
     "printf '\\15ping' >&3; head -c 4 <&3";
@@ -106,7 +106,7 @@ TEST_F(LauncherTest, GivesThePortAsked) {
     EXPECT_EQ(run_shell(1, "echo $MASTER_ADDR:$MASTER_PORT", endpoint), 0);
     EXPECT_EQ(out(), "localhost:" + number + "\n");
   }
-  const auto free_again = listen_on("127.0.0.1", port);  // the launcher has given it back
+  const auto free_again = listen_on("127.0.0.1", port);  // the launcher has released the port
   EXPECT_EQ(run_shell(1, "echo $MASTER_PORT", {"--master-port", number}), 1);
   expect_parts(err(), {"127.0.0.1:" + number});
   expect_parts(err(), {"in use"});

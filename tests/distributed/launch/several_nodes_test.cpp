@@ -57,7 +57,7 @@ class SeveralNodes : public ::testing::Test {
 const std::string show = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE";
 
 TEST_F(SeveralNodes, StaticNodesGetTheRanksOfTheirNumbers) {
-  // Node 1 comes first, and has another number of processes.
+  // Node 1 starts first, and has a different number of processes.
   const auto second = start_static(1, show, {"--nproc-per-node=1"});
   const auto first =
       start_static(0, show + " $MASTER_ADDR:$MASTER_PORT $ROLE_RANK/$ROLE_WORLD_SIZE", {"--nproc-per-node=2"});
@@ -69,7 +69,7 @@ TEST_F(SeveralNodes, StaticNodesGetTheRanksOfTheirNumbers) {
   expect_parts(first->err(), {"tandemrun: node 0 of 2 starts ranks 0 to 1 of 3\n"});
 }
 
-// The addresses at which something of this host listens at `port`, as the kernel writes them.
+// The local addresses on which a process listens at `port`, in the kernel's notation.
 std::vector<std::string> addresses_listening(const std::string& port) {
   std::vector<std::string> found;
   char hexadecimal[8];
@@ -173,7 +173,7 @@ TEST_F(SeveralNodes, AStatusThatIsNoneIsNoLostNode) {
   wait_for("up1");
   const auto store =
       prefix_store("tandemrun/run", std::make_shared<TcpStore>(TcpStore::Options{"127.0.0.1", std::stoi(port_)}));
-  // A third node, because each of the two overwrites its own status again and again.
+  // This uses a third node's key, because the two nodes keep overwriting their own.
   store->set("node/" + std::to_string(store->add("nodes", 1) - 1), "7 nonsense");
   for (const auto& node : {first.get(), second.get()}) {
     EXPECT_EQ(node->finish(10s), 1);
@@ -186,7 +186,7 @@ TEST_F(SeveralNodes, TheOthersGoOnWithoutALostNode) {
   const auto script = "echo x > " + path("up$RANK.$TORCHELASTIC_RESTART_COUNT") +
                       "; if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then exec sleep 60; fi; " + show;
   const auto first = start_dynamic("1:2", script, {"--max-restarts=1"});
-  ASSERT_TRUE(eventually([&] {  // it serves
+  ASSERT_TRUE(eventually([&] {  // node 0 serves the store
     try {
       connect_to("localhost", std::stoi(port_), RunningTime::now());
       return true;

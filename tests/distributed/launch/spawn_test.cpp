@@ -48,7 +48,7 @@ bool eventually(const std::function<bool()>& condition) {
   return false;
 }
 
-// Other tests leave threads behind, which spawn() rejects, so each of these tests runs in its own process.
+// Other tests leave threads behind, which spawn() rejects, so each of these tests runs in a separate process.
 class SpawnTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -74,7 +74,7 @@ TEST_F(SpawnTest, RanksMeetAndSum) {
       write_bytes(folder_ / std::to_string(rank), std::to_string(sum.item()));
     });
     for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(std::stod(read_bytes(folder_ / std::to_string(rank))), 6);
-    EXPECT_EQ(mine, 0);  // theirs was a copy
+    EXPECT_EQ(mine, 0);  // each rank has changed only its copy
     EXPECT_EQ(std::getenv("RANK"), nullptr);
     EXPECT_FALSE(has_children());
   });
@@ -87,7 +87,7 @@ TEST_F(SpawnTest, TheFirstFailureIsThrownAndTheOthersAreEnded) {
       spawn(3, [](int rank) {
         const auto group = init();
         if (rank == 1) throw std::runtime_error("no more apples");
-        group->barrier()->wait();  // fails a moment later, as rank 1 has gone
+        group->barrier()->wait();  // fails a moment later, because rank 1 has gone
         pause();
       });
     });
@@ -182,7 +182,7 @@ TEST(MultiInit, RefusesWhatIsNoNumberOfProcesses) {
   }
 }
 
-// The caller writes to every rank when all have been started. A rank that is gone by then must not end the caller.
+// The caller writes to every rank after all have started. A rank that has ended by then must not end the caller.
 TEST_F(SpawnTest, ARankThatEndsBeforeTheMeetingIsNamed) {
   alone([&] {
     pthread_atfork(nullptr, nullptr, [] { raise(SIGKILL); });

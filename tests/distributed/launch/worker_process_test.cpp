@@ -27,13 +27,13 @@ using namespace std::chrono_literals;
 
 class WorkerProcess : public LauncherTest {};
 
-// A lease on a file makes others wait who open it, as a file server does that answers no more.
+// A lease on a file blocks every process that opens it, as a file server does that no longer answers.
 TEST_F(WorkerProcess, AProgramThatTheSystemCannotStartIsAnErrorInTime) {
   const auto program = (folder_ / "program").string();
   std::ofstream(program) << "#!/bin/sh\nexit 0\n";
   fs::permissions(program, fs::perms::owner_all);
   const FileDescriptor file(::open(program.c_str(), O_RDONLY));
-  const auto before = ::signal(SIGIO, SIG_IGN);  // the kernel asks for the lease back
+  const auto before = ::signal(SIGIO, SIG_IGN);  // with this signal, the kernel asks for the lease back
   if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "NOT RUN: this file system has no leases";
   WorkerCommand command;
   command.path = program;

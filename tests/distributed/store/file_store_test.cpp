@@ -31,7 +31,7 @@ using namespace std::string_literals;
 class FileStoreTest : public ::testing::Test {
  protected:
   FileStore::Options options(Store::Timeout timeout = 10s) const { return {path_, timeout}; }
-  // The options of a store that rewrites its log from 1,000 bytes on.
+  // The options of a store that rewrites its log when it has 1,000 bytes.
   FileStore::Options short_options() const { return {.path = path_, .timeout = 10s, .longest_log = 1000}; }
 
   const testing::TemporaryFolder folder_;
@@ -99,7 +99,7 @@ TEST_F(FileStoreTest, TheLayoutIsPyTorchs) {
   EXPECT_EQ(read_bytes(path_), "\x02\0\0\0/k\x01\0\0\0v"s + "\x02\0\0\0/n\x01\0\0\0"s + "3" + "\x03\0\0\0-/k\0\0\0\0"s);
 }
 
-// Every place at which a process can die while it writes.
+// The file is cut at every place at which a process can die while it writes.
 TEST_F(FileStoreTest, AHalfWrittenEndIsCutOff) {
   {
     FileStore store(options());
@@ -128,7 +128,7 @@ TEST_F(FileStoreTest, ALogDoesNotGrowWithoutEnd) {
   for (int i = 0; i < 1000; ++i) writer.set("progress", std::to_string(i));
   EXPECT_LT(std::filesystem::file_size(path_), 4000u);
   EXPECT_EQ(reader.get("progress"), "999");
-  // A store that has followed the log also finds each later log, and other stores find its records.
+  // A store that has followed one log finds the later ones too, and other stores find its records.
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 300; ++i) writer.add("count", 1);
     EXPECT_EQ(reader.add("count", 1), 301 * (round + 1));
@@ -164,7 +164,7 @@ TEST_F(FileStoreTest, ManyWritersLoseNothingWhileTheLogIsWrittenAnew) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(store.get("of " + std::to_string(i)), std::string(200, 'x'));
 }
 
-// The file of another job, which has its name now, is not the log that took this one's place.
+// A new job's file has the same name. It is not the log that replaced this job's log.
 TEST_F(FileStoreTest, WhoIsLeftOfAJobDoesNotFollowIntoAnother) {
   FileStore left(options());
   {
@@ -180,7 +180,7 @@ TEST_F(FileStoreTest, WhoIsLeftOfAJobDoesNotFollowIntoAnother) {
   EXPECT_EQ(other.get("key"), "of the second job");
 }
 
-// A process that died between the mark at the end of the old log and the new log's name.
+// Simulates a process that died after it marked the end of the old log, but before it named the new one.
 TEST_F(FileStoreTest, AMarkWithoutANewLogIsNoHindrance) {
   FileStore store(short_options());
   for (int i = 0; i < 200; ++i) store.set("key", std::to_string(i));
@@ -193,7 +193,7 @@ TEST_F(FileStoreTest, AMarkWithoutANewLogIsNoHindrance) {
   EXPECT_EQ(store.get("other"), "1");
 }
 
-// PyTorch's store counts the processes that have the file open.
+// The processes of PyTorch's store count how many of them have the file open.
 TEST_F(FileStoreTest, WithPythonProcessesTheLogStaysAsItIs) {
   write_bytes(path_,
               "\x09\0\0\0refcount/\x01\0\0\0"
@@ -245,7 +245,7 @@ TEST_F(FileStoreTest, BelongsToItsUserAlone) {
   { FileStore store(options()); }
   umask(before);
   EXPECT_EQ(mode_of(path_), 0600u);
-  // The mode with which PyTorch makes the file.
+  // PyTorch creates the file with this mode.
   ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
   FileStore(options()).set("k", "v");
   EXPECT_EQ(mode_of(path_), 0600u);

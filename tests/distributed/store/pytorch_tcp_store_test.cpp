@@ -33,7 +33,7 @@ TEST(PyTorchTcpStore, ManyKeysInOneExchange) {
   PyTorchTcpStore a(options_for(server)), b(options_for(server));
   a.multi_set({{"x", "1"}, {"y", ""}, {"z", "3"}});
   EXPECT_EQ(a.multi_get({"z", "none", "x"}), (std::vector<std::string>{"3", "", "1"}));
-  EXPECT_EQ(b.key_count(), 4);  // with the protocol's own
+  EXPECT_EQ(b.key_count(), 4);  // includes the protocol's own key
   auto keys = b.keys();
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(keys, (std::vector<std::string>{"x", "y", "z"}));
@@ -82,12 +82,12 @@ TEST(PyTorchTcpStore, BarriersOpenForAll) {
   EXPECT_EQ(lonely.get("k"), "in step");
 }
 
-// A server that was told no token keeps nothing of a client's question for one.
+// A server without a token stores nothing when a client asks for a proof.
 TEST(PyTorchTcpStore, CountsTheKeysOfTheProtocol) {
   TcpStoreServer server({});
   auto options = options_for(server, 10s, "secret");
   options.needs_proof = false;
-  EXPECT_EQ(PyTorchTcpStore(options).key_count(), 1);  // only the one that counts clients
+  EXPECT_EQ(PyTorchTcpStore(options).key_count(), 1);  // only the key that counts clients
 }
 
 TEST(PyTorchTcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
@@ -109,16 +109,16 @@ TEST(PyTorchTcpStoreAbuse, EveryKindOfReplyIsToldFromAFarewell) {
   TcpStore(options_for(server, 10s, "secret")).set("text", "no number");
   for (const auto& call : calls) {
     PyTorchTcpStore store(options_for(server, 10s, "secret"));
-    EXPECT_THROW(store.add("text", 1), Error);  // a call with a reply
+    EXPECT_THROW(store.add("text", 1), Error);  // this call expects a reply
     testing::expect_parts(testing::error_of([&] { call(store); }),
                           {"lost earlier", "the value of the key is not a number"});
     PyTorchTcpStore other(options_for(server, 10s, "secret"));
-    for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // without one
+    for (int i = 0; i < 3; ++i) other.append(std::to_string(&call - calls), std::string(6 << 20, 'x'));  // no reply
     testing::expect_parts(testing::error_of([&] { call(other); }), {"ended the connection: the value is too long"});
   }
 }
 
-// A server that sends the same again and again, as long as its client listens.
+// A server that sends the same bytes repeatedly, as long as its client is connected.
 class EndlessServer {
  public:
   EndlessServer(std::string beginning, std::string rest)
@@ -140,7 +140,8 @@ class EndlessServer {
   std::thread thread_;
 };
 
-// Keys without end, of which the client keeps none, would hold it forever: there is always something to read.
+// A reply with an endless list of keys, none of which the client keeps, would occupy it forever, because there is
+// always something to read.
 TEST(PyTorchTcpStoreAbuse, AServerWhoseReplyHasNoEnd) {
   const auto pid = static_cast<std::uint32_t>(getpid());
   const std::string greeting = std::string(reinterpret_cast<const char*>(&pid), sizeof pid) + u64(1);

@@ -19,7 +19,7 @@ using namespace std::string_literals;
 using testing::text;
 using testing::u64;
 
-// Sanitizers have allocators of their own, which count nothing here.
+// Sanitizers have their own allocators, which this function does not count.
 std::size_t allocated() {
   const auto info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -73,7 +73,7 @@ TEST(StoreMemory, the_table_counts_at_least_what_it_takes) {
   }
 }
 
-// Waits, barriers and wills may take 64 MiB, of any number of clients.
+// Waits, barriers and wills of all clients together may take 64 MiB.
 TEST(StoreMemory, waits_take_at_most_their_limit) {
   const auto key = [](int i) { return "/" + std::to_string(i); };
   const struct {
@@ -99,9 +99,9 @@ TEST(StoreMemory, waits_take_at_most_their_limit) {
     };
     try {
       fill();
-    } catch (const Error&) {  // the limit
+    } catch (const Error&) {  // the limit was reached
     }
-    const auto of_barriers = what == "barriers"s ? std::size_t{70} << 20 : 0;  // the table counts their keys
+    const auto of_barriers = what == "barriers"s ? std::size_t{70} << 20 : 0;  // their keys count as part of the table
     EXPECT_LE(allocated() - before, (std::size_t{64} << 20) + of_barriers + (8 << 20)) << what;
   }
 }

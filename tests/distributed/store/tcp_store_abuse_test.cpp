@@ -1,4 +1,4 @@
-// Clients that a store's server would rather not have: they neither stop it nor make it grow.
+// Clients that abuse a store's server. They neither stop it nor make it grow.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 
@@ -65,7 +65,7 @@ TEST(TcpStoreAbuse, AFloodOfSilentConnections) {
   {
     std::list<RawClient> flood;
     for (int i = 0; i < 450; ++i) flood.emplace_back(server.port());
-    // The oldest make room.
+    // The oldest connections are closed to make room.
     std::list<RawClient> more;
     for (int i = 0; i < 100; ++i) more.emplace_back(server.port());
     EXPECT_TRUE(flood.front().is_closed());
@@ -90,7 +90,7 @@ TEST(TcpStoreAbuse, ConnectionsThatComeAndGo) {
   EXPECT_LT(resident_bytes(), before + (8 << 20));
 }
 
-// Half-open connections and clients that send a byte now and then.
+// Half-open connections, and clients that send a byte now and then.
 TEST(TcpStoreAbuse, NoGreetingInTime) {
   TcpStoreServer server({"127.0.0.1", 0, "secret", 300ms});
   TcpStore bystander(options_for(server, 10s, "secret"));
@@ -136,7 +136,7 @@ TEST(TcpStoreAbuse, NoDescriptorsLeft) {
     std::list<RawClient> flood;
     try {
       for (;;) {
-        const auto socket = ::dup(STDERR_FILENO);  // connect_to would go on trying
+        const auto socket = ::dup(STDERR_FILENO);  // connect_to would keep trying
         if (socket < 0) break;
         ::close(socket);
         flood.emplace_back(server.port());
@@ -154,12 +154,12 @@ TEST(TcpStoreAbuse, NoDescriptorsLeft) {
   EXPECT_EQ(open_files(), files);
 }
 
-// Clients that greet and then hold their places; in an open store anybody may.
+// Clients that send a greeting and then stay idle. In an open store, any client may do so.
 TEST(TcpStoreAbuse, IdleClientsMakeRoom) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   for (const std::string token : {"", "secret"}) {
-    const rlimit few{100, before.rlim_max};  // 60 places
+    const rlimit few{100, before.rlim_max};  // room for 60 clients
     setrlimit(RLIMIT_NOFILE, &few);
     TcpStoreServer::Options options{.token = token};
     options.idle_time = 500ms;
@@ -175,14 +175,14 @@ TEST(TcpStoreAbuse, IdleClientsMakeRoom) {
     const auto come_late = [&] { TcpStore(options_for(server, 1s, token)).set("key", ""); };
     if (token.empty()) EXPECT_NO_THROW(come_late());
     else EXPECT_THROW(come_late(), Error);
-    EXPECT_TRUE(idle.back().check({"back"}));  // it was not silent
+    EXPECT_TRUE(idle.back().check({"back"}));  // this client was not idle
     if (!token.empty()) idle.back().set("key", "");
     waiter.join();
   }
 }
 
-// What one client sends may cost far more than its bytes. Other clients are answered meanwhile, and the server ends at
-// once.
+// The queries of one client may cost far more than their bytes. Meanwhile, the server answers other clients, and it can
+// still stop at once.
 void expect_others_served(const std::string& query, const std::function<void(RawClient&)>& flood) {
   auto server = std::make_unique<TcpStoreServer>(TcpStoreServer::Options{});
   TcpStore bystander(options_for(*server, 60s));
@@ -207,15 +207,16 @@ void expect_others_served(const std::string& query, const std::function<void(Raw
 TEST(TcpStoreAbuse, AFloodOfSmallQueriesWhoseRepliesAreLarge) {
   for (const auto& query : {"\x11"s, "\x0a"s + u64(1000) + std::string(1000 * 8, '\0'), "\x07"s}) {
     SCOPED_TRACE(query.size());
-    expect_others_served(query, [](RawClient& client) {  // reads all
+    expect_others_served(query, [](RawClient& client) {  // reads all replies
       EXPECT_THROW(for (;;) client.receive(1), Error);
     });
-    expect_others_served(query, [](RawClient&) {});  // reads nothing
+    expect_others_served(query, [](RawClient&) {});  // reads none
     expect_others_served(query, [](RawClient& client) { [[maybe_unused]] const auto gone = std::move(client); });
   }
 }
 
-// A client that reads nothing is not answered, so its replies take little memory. It loses nothing.
+// The server does not answer a client that reads nothing, so the client's replies take little memory. None of them is
+// lost.
 TEST(TcpStoreAbuse, AClientThatReadsLate) {
   TcpStoreServer server({});
   TcpStore bystander(options_for(server, 60s));
@@ -236,7 +237,7 @@ TEST(TcpStoreAbuse, AClientThatReadsLate) {
   EXPECT_TRUE(bystander.check({"large"}));
 }
 
-// Each within what one query may take; together too much.
+// Each query is within the limit of one query. Together, they are too large.
 TEST(TcpStoreAbuse, ManyUnfinishedQueries) {
   TcpStoreServer server({});
   TcpStore bystander(options_for(server, 60s));
@@ -251,7 +252,7 @@ TEST(TcpStoreAbuse, ManyUnfinishedQueries) {
       try {
         client.send(hello + "\x0b"s + u64(100));
         for (int j = 0; j < 2; ++j) client.send(megabytes);
-      } catch (const Error&) {  // it was the largest
+      } catch (const Error&) {  // this client held the most memory
       }
       most = std::max(most, resident_bytes());
     }
@@ -259,12 +260,12 @@ TEST(TcpStoreAbuse, ManyUnfinishedQueries) {
     EXPECT_GT(std::count_if(flood.begin(), flood.end(), [](auto& client) { return client.is_closed(0); }), 0);
   }
 #ifdef __SANITIZE_THREAD__
-  constexpr std::int64_t factor = 3;  // its notes on each byte take memory too
+  constexpr std::int64_t factor = 3;  // the sanitizer's shadow memory counts too
 #else
   constexpr std::int64_t factor = 1;
 #endif
   EXPECT_LT(most, before + factor * (std::int64_t{640} << 20));
-  // The allocator keeps some of it for a while.
+  // The allocator keeps some of the memory for a while.
   EXPECT_TRUE(eventually([&] { return resident_bytes() < before + (200 << 20); })) << resident_bytes() - before;
 }
 
@@ -308,7 +309,7 @@ TEST(TcpStoreAbuse, RandomBytes) {
     std::mt19937 random(seed);
     RawClient client(server.port());
     std::string bytes = hello;
-    // Most queries are well-formed and short, so the noise gets past the first check.
+    // Most queries are well-formed and short, so the random bytes pass the first check.
     for (int i = 0; i < 50; ++i) {
       bytes += static_cast<char>(random() % 20);
       for (int argument = 0; argument < 3; ++argument) {
@@ -319,7 +320,7 @@ TEST(TcpStoreAbuse, RandomBytes) {
     }
     try {
       client.send(bytes);
-    } catch (const Error&) {  // thrown out before the end
+    } catch (const Error&) {  // the server closed the connection before the end
     }
   }
   expect_served(bystander);
@@ -339,7 +340,7 @@ TEST(TcpStoreAbuse, AReplyIsBounded) {
   EXPECT_TRUE(bystander.check({"large"}));
 }
 
-// Clients of this project learn why. Others could take the reason for a reply.
+// Clients that have proved the token learn the reason. Other clients could take the reason for a reply.
 TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
   for (const std::string token : {"", "secret"}) {
     TcpStoreServer server({"127.0.0.1", 0, token});
@@ -348,7 +349,7 @@ TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
     for (int i = 0; i < 2; ++i) greedy.append("log", value);
     EXPECT_EQ(greedy.add("n", 1), 1);
     greedy.append("log", "x");
-    // The client may expect any kind of reply.
+    // The client may be waiting for any kind of reply.
     const auto error = testing::error_of([&] { greedy.add("n", 1); });
     const auto later = testing::error_of([&] { greedy.check({"log"}); });
     const std::string reason =

@@ -1,4 +1,4 @@
-// The exact bytes of the store's protocol, against both ends.
+// The exact bytes of the store's protocol, tested for the client and the server.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>
@@ -202,7 +202,7 @@ TEST(TcpStoreBytes, AStrangerLearnsNothing) {
   EXPECT_EQ(member.get("k"), "v");
 }
 
-// Both sides prove the token, and neither shows it.
+// Both sides prove that they know the token, and neither sends it.
 TEST(TcpStoreBytes, TheTokenDoesNotTravel) {
   const std::string secret = "secret of 29 bytes, not shown", nonce(protocol::nonce_bytes, 'a');
   const auto asking = [](const std::string& words) {
@@ -218,7 +218,7 @@ TEST(TcpStoreBytes, TheTokenDoesNotTravel) {
   client.send(asking(proof) + "\x0d"s + "1234"s);
   EXPECT_EQ(client.receive(8 + 64 + 4), text(proof) + "1234");
 
-  // A proof is for one connection. A recorded proof is useless, and a server's proof does not serve a client.
+  // A proof is valid for only one connection. A recorded proof is useless, and a client can't use a server's proof.
   for (const std::string& recorded : {proof, answer.substr(32)}) {
     RawClient other(server.port());
     other.send(hello + asking(nonce));

@@ -1,4 +1,4 @@
-// The store over TCP: what its clients do together, and how they miss each other.
+// The store over TCP: what its clients do together, and what happens when a client or the server is missing.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/socket.h>
@@ -35,7 +35,7 @@ TEST(TcpStore, KeepsValues) {
   b.append("log", "two");
   EXPECT_EQ(b.get("log"), "one,two");
   EXPECT_TRUE(a.check({"key"}));
-  a.get("log");  // b's append has arrived
+  a.get("log");  // b's append has arrived by then
   EXPECT_TRUE(a.check({"key", "log"}));
   EXPECT_FALSE(a.check({"key", "other"}));
   EXPECT_TRUE(a.delete_key("key"));
@@ -56,7 +56,8 @@ TEST(TcpStore, SetsWhatAClientWantsSetWhenItIsGone) {
   EXPECT_EQ(store.get("other/0"), "");
 }
 
-// A client that sets such a key itself, as a group does at its end, makes room for others. One too many is an error.
+// If a client sets such a key itself, as a group does at its end, there is room for another. One key too many is an
+// error.
 TEST(TcpStore, KeysToSetAtTheEndAreBounded) {
   TcpStoreServer server({});
   TcpStore store(options_for(server));
@@ -81,7 +82,7 @@ TEST(TcpStore, AddsAsDecimalText) {
 TEST(TcpStore, ComparesAndSets) {
   TcpStoreServer server({});
   TcpStore store(options_for(server));
-  EXPECT_EQ(store.compare_set("k", "old", "new"), "old");  // missing, and stays so
+  EXPECT_EQ(store.compare_set("k", "old", "new"), "old");  // the key is missing, and remains so
   EXPECT_FALSE(store.check({"k"}));
   EXPECT_EQ(store.compare_set("k", "", "one"), "one");
   EXPECT_EQ(store.compare_set("k", "wrong", "two"), "one");
@@ -138,7 +139,7 @@ TEST(TcpStore, TimeoutNamesTheMissingKeysAndTheConnectionGoesOn) {
   EXPECT_EQ(store.get("absent"), "now");
 }
 
-// Like a group's watchdog while its program waits for a key.
+// A group's watchdog uses the connection like this while its program waits for a key.
 TEST(TcpStore, OtherThreadsUseTheConnectionDuringAWait) {
   TcpStoreServer server({});
   TcpStore store(options_for(server));
@@ -284,7 +285,7 @@ TEST(TcpStoreToken, IsProvedByTheServerToo) {
                {"does not prove that it knows the job's token"});
 }
 
-// A store of PyTorch's launcher knows no tokens.
+// The store of PyTorch's launcher knows no tokens.
 TEST(TcpStoreToken, DoesNotTroubleAServerWithoutOne) {
   TcpStoreServer server({});
   auto options = options_for(server, 10s, "secret");

@@ -1,4 +1,4 @@
-// Our store and PyTorch's, each as the other's client.
+// Tandem's store and PyTorch's: the client of each with the server of the other.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/pytorch_tcp_store.h>
 
@@ -17,7 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// First a client of ours with every operation, then a server for us. What an older PyTorch does not have is left out.
+// The script is first a client of Tandem's server that uses every operation, and then a server. Operations that an
+// older PyTorch lacks are omitted.
 const char* const script = R"(
 import sys, threading, torch.distributed as dist
 from datetime import timedelta

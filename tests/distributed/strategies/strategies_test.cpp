@@ -45,7 +45,7 @@ using testing::Samples;
 
 // ---- The ring
 
-// Small whole numbers, other ones on each rank: every order of adding gives the same sum.
+// Small whole numbers that differ between ranks. Every order of addition gives the same sum.
 Array numbers_of(int rank, std::int64_t count, DType dtype) {
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<double>((rank + 1) * 100 + i % 37);
@@ -107,11 +107,11 @@ constexpr int steps = 8;
 constexpr std::int64_t batch = 24;
 
 struct Training {
-  std::vector<double> losses;     // of the whole batch, step by step
-  std::vector<float> parameters;  // at the end, row after row
+  std::vector<double> losses;     // of the whole batch, for each step
+  std::vector<float> parameters;  // at the end, concatenated
 };
 
-// Trains `model` on this rank's part of each batch. `forward` is the model or what stands for it; `update` follows
+// Trains `model` on this rank's part of each batch. `forward` is the model or its wrapper, and `update` runs after
 // backward.
 template <class Forward, class Update>
 Training train(nn::Module& model, Group group, Forward forward, Update update) {
@@ -144,7 +144,7 @@ Training train_alone() {
 }
 
 Training train_ddp(Group group) {
-  manual_seed(1 + group->rank());  // only rank 0's weights count
+  manual_seed(1 + group->rank());  // all ranks start with rank 0's weights
   auto model = plain_network();
   DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 64, .bytes = 512}});
   optim::SGD optimizer(model.parameters(), sgd);
@@ -226,7 +226,7 @@ TEST(Strategies, parameter_server_trains_as_one_process_and_as_ddp) {
   }
 }
 
-// Both add in the order of the ranks; 1/2 and 1/4 of a float are exact.
+// Both strategies add in the order of the ranks, and a half or a quarter of a float is exact.
 TEST(Strategies, parameter_server_is_ddp_over_shared_memory_to_the_bit) {
   for (const int size : {2, 4}) {
     run_ranks(
@@ -371,7 +371,7 @@ TEST(DataParallelDeathTest, says_that_a_thread_cannot_start) {
     }
     _exit(0);
   };
-  // It is 2 if a sanitizer has its own thread.
+  // It is 2 if a sanitizer has a thread.
   EXPECT_EXIT(make(), ::testing::ExitedWithCode(3),
               "cannot start thread [23] of 4 of a DataParallel: .*raise the process limit .*use fewer replicas");
 }
@@ -402,20 +402,20 @@ TEST(DataParallel, keeps_the_buffers_of_replica_0) {
   for (std::size_t i = 0; i < expected.size(); ++i)
     testing::expect_same(expected[i].array, found[i].array, expected[i].name);
 
-  // In evaluation the replicas use the model's statistics, and so give its numbers.
+  // In evaluation, the replicas use the model's statistics, so they compute the same numbers.
   model.eval();
   const Samples samples(0, 6);
   testing::expect_close(model(samples.images).value(), parallel(samples.images).value(), 1e-6, "evaluation");
 }
 
-// The losses of pieces of 3, 3 and 1 samples, weighed: their mean is that of the whole batch.
+// The weighted mean of the losses of pieces with 3, 3 and 1 samples is the loss of the whole batch.
 TEST(DataParallel, the_mean_of_the_replicas_losses_is_the_loss_of_the_batch) {
   manual_seed(3);
   auto model = plain_network();
   DataParallel parallel(
       model, [] { return std::make_unique<nn::Sequential>(plain_network()); }, 3);
   const Samples samples(0, 7);
-  // Each piece has its rows of all arrays of the batch.
+  // Each piece has its rows of every array of the batch.
   const auto loss_of = [](nn::Module& net, const data::Batch& part) {
     EXPECT_EQ(part.more.at(0).to_vector<std::int64_t>(), part.targets.to_vector<std::int64_t>());
     return cross_entropy(net(part.inputs), part.targets);
@@ -431,7 +431,7 @@ TEST(DataParallel, the_mean_of_the_replicas_losses_is_the_loss_of_the_batch) {
   testing::expect_close(gradient, model.parameters()[0].tensor.grad(), 1e-5, "gradient of a parameter");
 }
 
-// Dropout in a replica depends on the caller's generator alone, so a job that resumes from a checkpoint has it, too.
+// Dropout in a replica depends only on the caller's generator, so a job that resumes from a checkpoint repeats it.
 TEST(DataParallel, the_callers_generator_decides_the_replicas_random_numbers) {
   const auto net = [] { return nn::Sequential{nn::Flatten(), nn::Dropout(0.5)}; };
   auto model = net();
@@ -445,10 +445,10 @@ TEST(DataParallel, the_callers_generator_decides_the_replicas_random_numbers) {
   testing::expect_same(first, drawn(), "the first draw");
   testing::expect_same(second, drawn(), "the second draw");
   EXPECT_NE(first.to_vector<float>(), second.to_vector<float>());
-  EXPECT_NE(first.select(0, 0).to_vector<float>(), first.select(0, 1).to_vector<float>());  // each its own
+  EXPECT_NE(first.select(0, 0).to_vector<float>(), first.select(0, 1).to_vector<float>());  // the replicas differ
 }
 
-// Says on which thread, with how many rows and in what state forward ran.
+// Reports the thread, the number of rows and the mode in which forward ran.
 struct Witness : nn::Module {
   struct Notes {
     std::mutex mutex;

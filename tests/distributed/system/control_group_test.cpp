@@ -104,7 +104,8 @@ class LimitedGroup {
 const std::string tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
 
 TEST(LauncherInAGroup, SaysWhenTheKernelKilledARankForLackOfMemory) {
-  // More than the launcher needs. The rank takes more and more: tail waits for the end of a line.
+  // The limit is more than the launcher needs. The rank takes more and more memory, because tail waits for the end of a
+  // line.
   const int mebibytes = 64 * testing::sanitizer_factor;
   const auto limit = std::to_string(mebibytes << 20);
   const LimitedGroup group("memory", {{"memory.limit_in_bytes", limit}},

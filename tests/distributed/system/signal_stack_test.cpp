@@ -14,7 +14,7 @@
 namespace tandem::distributed {
 namespace {
 
-volatile std::uintptr_t place;  // where the handler's variables are
+volatile std::uintptr_t place;  // the address of the handler's variables
 
 void note_place(int) {
   int here = 0;
@@ -22,7 +22,7 @@ void note_place(int) {
 }
 
 TEST(SignalStack, IsNotThatOfTheThread) {
-  // Each thread has its own stack for as long as the thread lives.
+  // Each thread has a separate signal stack as long as it lives.
   const auto check = [] {
     int here = 0;
     const auto action = on_signal_stack(note_place);
@@ -43,7 +43,7 @@ TEST(SignalStack, IsNotThatOfTheThread) {
 
 void do_nothing(int) {}
 
-// Ends with 0 when a training that is interrupted 20,000 times a second ends as one that is not.
+// Exits with 0 if training that is interrupted 20,000 times a second has the same result as undisturbed training.
 [[noreturn]] void train_in_a_storm() {
   const auto action = on_signal_stack(do_nothing);
   sigaction(SIGUSR2, &action, nullptr);

@@ -18,7 +18,7 @@ namespace {
 
 std::atomic<int> resolver_seconds{0}, resolver_calls{0};
 
-// No /etc/hosts holds the names below localhost, so this tries what happens on a machine without that file.
+// /etc/hosts has no names below localhost, so this test behaves as on a machine without that file.
 TEST(Socket, LocalhostNeedsNoResolver) {
   for (const std::string host : {"localhost", "store.localhost", "Store.LocalHost", "store.localhost."}) {
     SCOPED_TRACE(host);
@@ -30,7 +30,7 @@ TEST(Socket, LocalhostNeedsNoResolver) {
 }
 
 TEST(Socket, OtherNamesAreNotLocalhost) {
-  // A label may have 63 characters: the resolver refuses this one without asking anybody.
+  // A label may have at most 63 characters, so the resolver rejects these names without asking a server.
   EXPECT_THROW(listen_on(std::string(60, 'x') + "localhost", 0), Error);
   EXPECT_THROW(listen_on("localhost." + std::string(64, 'x'), 0), Error);
 }
@@ -47,7 +47,7 @@ TEST(Socket, SaysWhyNobodyAnswers) {
   };
   auto listener = listen_on("127.0.0.1", 0);
   const int port = local_port(listener);
-  // The system drops new connections when the queue is full.
+  // The system drops new connections if the queue is full.
   ASSERT_EQ(::listen(listener.get(), 0), 0);
   std::vector<FileDescriptor> waiting;
   std::string said;
@@ -87,7 +87,7 @@ TEST(Socket, ASlowResolverDoesNotOutlastTheDeadline) {
   }
   EXPECT_NE(text.find("the resolver (DNS) has not answered in time"), std::string::npos) << text;
   EXPECT_LT(steady_clock::now() - start, 1500ms);
-  // A second call gets the answer to the first question.
+  // A second call gets the answer to the first request.
   EXPECT_TRUE(connect(20s).is_open());
   EXPECT_EQ(resolver_calls, 1);
   resolver_seconds = 0;
@@ -98,7 +98,7 @@ TEST(Socket, ASlowResolverDoesNotOutlastTheDeadline) {
 }  // namespace
 }  // namespace tandem::distributed
 
-// In front of the system's function: "host.test" is this machine, after a while.
+// Replaces the system's function. "host.test" resolves to this machine, after a while.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints, addrinfo** found) {
   using Function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
   static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "getaddrinfo"));

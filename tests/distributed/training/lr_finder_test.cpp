@@ -1,4 +1,4 @@
-// The learning-rate finder: its sweep on losses that are known, and on a real training.
+// The learning-rate finder: its sweep over known losses, and over real training.
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/lr_finder.h>
@@ -26,7 +26,7 @@ using testing::expect_parts;
 using testing::Group;
 using testing::run_ranks;
 
-// A loss that falls around a rate of 0.01 and explodes above 1.
+// A loss that falls near a rate of 0.01 and explodes above 1.
 double valley(double lr) { return 2 + 1 / (1 + std::pow(lr / 0.01, 2)) + (lr > 1 ? std::pow(lr, 4) : 0); }
 
 TEST(LrSweep, SuggestsWhereTheLossFallsFastestAndEndsWhereItDiverges) {
@@ -39,7 +39,7 @@ TEST(LrSweep, SuggestsWhereTheLossFallsFastestAndEndsWhereItDiverges) {
   EXPECT_EQ(curve.losses, curve.smooth);
   for (std::size_t i = 1; i < curve.lrs.size(); ++i)
     EXPECT_NEAR(curve.lrs[i] / curve.lrs[i - 1], std::pow(1e8, 1.0 / 99), 1e-9);
-  // The average comes behind.
+  // The smoothed loss lags behind.
   const LrCurve smooth = sweep_learning_rates({}, valley);
   ASSERT_TRUE(smooth.suggestion);
   EXPECT_GT(*smooth.suggestion, *curve.suggestion);
@@ -75,7 +75,7 @@ nn::Sequential network() {
                         nn::ReLU(),    nn::Dropout(0.2),   nn::Linear(32, 10)};
 }
 
-// Trains, after a sweep or without one. Returns the numbers of the model, and the curve.
+// Trains, with or without a sweep before. Returns the model's parameters, and the curve.
 std::pair<std::vector<float>, LrCurve> train(Group group, bool finds_lr, std::int64_t accumulate = 1) {
   static const testing::Samples some(0, 48);
   const data::ArrayDataset samples(some.images, some.labels);
@@ -124,7 +124,7 @@ TEST(Trainer, FindingALearningRateLeavesNoTrace) {
   }
 }
 
-// Layers that are used in a different order than they are registered, so the first backward pass changes the order of
+// The layers are used in a different order from that of registration, so the first backward pass changes the order of
 // the gradients.
 struct Twisted : nn::Module {
   nn::Linear& last = add("last", nn::Linear(256, 10));
@@ -133,7 +133,7 @@ struct Twisted : nn::Module {
   Tensor forward(const Tensor& x) override { return last(relu(middle(relu(first(reshape(x, {x.dim(0), 64})))))); }
 };
 
-// A ring adds up the numbers of three ranks in an order that depends on their place in a bucket.
+// A ring adds the numbers of three ranks in an order that depends on their position in a bucket.
 TEST(Trainer, FindingALearningRateLeavesTheOrderOfTheGradients) {
   const testing::Samples some(0, 48);
   const data::ArrayDataset samples(some.images, some.labels);
@@ -187,7 +187,7 @@ TEST(Trainer, DrawsTheLearningRatesInsteadOfTraining) {
     std::size_t i = 0;
     for (const auto& [name, array] : model.state_dict())
       EXPECT_EQ(array.to(DType::f32).to_vector<float>(), before[i++]) << name;
-    EXPECT_THROW(trainer.steps(), Error);  // there was no training
+    EXPECT_THROW(trainer.steps(), Error);  // nothing was trained
     EXPECT_LE(batches, 20);
   });
   const std::string svg = testing::read_bytes(folder / "lr.svg");

@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::int64_t batch = 8;  // of all ranks together
 
-// The training of one rank. `Own` is the optimizer; its parameters are matrices, because Muon takes no others.
+// Trains on one rank with the optimizer `Own`. The parameters are matrices, because Muon accepts nothing else.
 template <class Own>
 class Job {
  public:
   explicit Job(testing::Group group) : group_(std::move(group)) {}
 
-  // Steps `begin` to `end - 1`.
+  // Takes the steps from `begin` to `end - 1`.
   void train(int begin, int end) {
     const std::int64_t share = batch / group_->size();
     for (int step = begin; step < end; ++step) {

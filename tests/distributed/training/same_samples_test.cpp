@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 using testing::Group;
 using testing::message_of;
 
-// Returns the error of each of three ranks when rank 1 has the samples `names`, and skipped "b" as damaged.
+// Returns the error of each of three ranks. Rank 1 has the samples `names`, and has skipped "b" as damaged.
 Names errors_with(const Names& names) {
   const auto results = testing::run_ranks_catching(
       3,
@@ -45,11 +45,12 @@ TEST(CheckSameSamples, a_difference_ends_all_ranks_and_is_named) {
   expect({"a", "c"}, {" has 2,", "sample 1: 'c' and 'b'; 'b' was left out here: b.jpg is damaged"});
   expect({"a", "b", "c", "d"}, {" has 4,", "sample 3: 'd' and none"});
   expect({"a", "b"}, {"sample 2: none and 'c'."});
-  // The same number of samples would divide the data set without a word.
+  // If the ranks only compared the number of samples, they would divide different data sets without an error.
   expect({"a", "b", "x"}, {"sample 2: 'x' and 'c'."});
 }
 
-// A data set of ten inputs each; input i has the mean size i + 1, times `factor`, and the class i % 10.
+// A data set in which each input has ten numbers. Input i has the mean magnitude i + 1, times `factor`, and the class i
+// % 10.
 std::shared_ptr<data::Dataset> classes(std::int64_t size, float factor = 1, std::int64_t wrong_class_at = -1) {
   std::vector<float> inputs;
   std::vector<std::int64_t> targets;
@@ -60,7 +61,7 @@ std::shared_ptr<data::Dataset> classes(std::int64_t size, float factor = 1, std:
   return std::make_shared<data::ArrayDataset>(Array::from(inputs, {size, 10}), Array::from(targets, {size}));
 }
 
-// Returns the error of each of three ranks when rank 1 has a different data set than the others.
+// Returns the error of each of three ranks. Rank 1 has the data set `one`.
 Names errors_with(const std::shared_ptr<data::Dataset>& one, const std::shared_ptr<data::Dataset>& others) {
   const auto results = testing::run_ranks_catching(3, [&](Group group) {
     manual_seed(static_cast<std::uint64_t>(group->rank()));
@@ -97,12 +98,12 @@ TEST(CheckSameDataSets, other_samples_in_equal_numbers_are_an_error) {
   for (const std::int64_t at : {0, 1, 100, 199}) expect(errors_with(classes(200, 1, at), classes(200)), "targets");
 }
 
-// Processors and decoders of pictures round differently.
+// Different processors and image decoders round differently.
 TEST(CheckSameDataSets, inputs_that_are_rounded_otherwise_are_the_same) {
   EXPECT_EQ(errors_with(classes(200, 1.001F), classes(200)), none);
 }
 
-// Random inputs can't be compared, and may differ between ranks. Their targets still count.
+// Random inputs may differ between ranks, so they can't be compared. Their targets are compared.
 class Augmented : public data::SampleDataset {
  public:
   Augmented(std::int64_t first_class, bool uses_generator) : class_(first_class), uses_generator_(uses_generator) {}
@@ -126,7 +127,7 @@ TEST(CheckSameDataSets, random_inputs_are_not_compared) {
     expect(errors_with(std::make_shared<Augmented>(1, uses_generator), std::make_shared<Augmented>(2, uses_generator)));
 }
 
-// The number of samples that a rank looks at depends on their size.
+// The size of the samples decides how many of them a rank compares.
 class RandomlySized : public data::SampleDataset {
  public:
   RandomlySized(std::int64_t numbers, std::int64_t first_class) : numbers_(numbers), class_(first_class) {}
@@ -154,7 +155,7 @@ struct Unreadable : Augmented {
   data::Sample sample(std::int64_t) const override { detail::fail("damaged"); }
 };
 
-// The training names the sample when it reaches it.
+// Training names the damaged sample when it reaches it.
 TEST(CheckSameDataSets, samples_that_cannot_be_read_are_not_compared) {
   EXPECT_EQ(errors_with(std::make_shared<Unreadable>(), std::make_shared<Augmented>(0, false)), none);
 }

@@ -1,4 +1,4 @@
-// --strategy: a Trainer gives the same weights, however the gradients are averaged.
+// --strategy: a Trainer computes the same weights, whichever strategy averages the gradients.
 #include <tandem/core/ops.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/dropout.h>
@@ -31,7 +31,7 @@ struct Options : TrainingOptions {
     quiet = true;
     epochs = 2;
     batch_size = 4;
-    threads = 2;  // of dp
+    threads = 2;  // for dp
   }
 };
 
@@ -45,7 +45,7 @@ Tensor loss_of(nn::Module& model, const data::Batch& batch) {
   return cross_entropy(model(batch.inputs), batch.targets);
 }
 
-// Trains with that many ranks. Returns rank 0's parameters; all ranks have the same.
+// Trains with this number of ranks. Returns rank 0's parameters, which are the same on all ranks.
 std::vector<float> train(
     int ranks, const std::string& strategy, const std::function<void(Options&)>& change = [](Options&) {},
     double dropout = 0) {
@@ -82,7 +82,7 @@ void expect_near(const std::vector<float>& expected, const std::vector<float>& f
     ASSERT_NEAR(expected[i], found[i], 1e-5) << what << ", number " << i;
 }
 
-// Halves of a float are exact, and two numbers have one sum.
+// Half of a float is exact, and two numbers have the same sum in either order.
 TEST(Strategy, RingAndServerGiveTheBitsOfDdpOnTwoRanks) {
   const auto ddp = train(2, "ddp");
   EXPECT_EQ(train(2, "ring"), ddp);
@@ -90,7 +90,7 @@ TEST(Strategy, RingAndServerGiveTheBitsOfDdpOnTwoRanks) {
   for (const char* strategy : {"ring", "ps"}) expect_near(train(3, "ddp"), train(3, strategy), strategy);
 }
 
-// With one process all are the same; the batch of two replicas is that of two ranks together.
+// With one process, all strategies are the same. The batch of two replicas is that of two ranks together.
 TEST(Strategy, ReplicasTrainAsRanksDo) {
   const auto twice = [](Options& options) { options.batch_size *= 2; };
   expect_near(train(2, "ddp"), train(1, "dp", twice), "2 replicas and 2 ranks");
@@ -136,7 +136,7 @@ TEST(Strategy, ReplicasNeedAProgramThatMakesThem) {
   });
 }
 
-// The server alone sees the mean gradient.
+// Only the server has the mean gradient.
 TEST(Strategy, AGradientThatIsNotFiniteIsTheServersError) {
   const auto results = testing::run_ranks_catching(2, [](Group group) {
     const Options options("ps");

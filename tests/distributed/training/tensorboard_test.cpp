@@ -1,4 +1,4 @@
-// Tests what TensorBoard itself reads from a training whose metrics include tables.
+// Tests what TensorBoard itself reads from a training run whose metrics include tables.
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/loss.h>

@@ -1,4 +1,4 @@
-// Trainer: the same numbers as a loop that is written out, with all that it does besides.
+// Trainer computes the same numbers as a hand-written loop. Other tests cover its additional features.
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
@@ -37,7 +37,7 @@ using testing::fifty_samples;
 using testing::Group;
 using testing::run_ranks;
 
-// A command line that says nothing, for a group of threads.
+// An empty command line, for a group whose ranks are threads.
 struct Options : TrainingOptions {
   Options() : TrainingOptions("trainer_test", "") {
     quiet = true;
@@ -78,7 +78,7 @@ int occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The loop that Trainer stands for, without accumulation.
+// The loop that Trainer replaces, without accumulation.
 void train_by_hand(nn::Module& model, Group group, const Options& options, double max_norm) {
   DistributedDataParallel ddp(model, group);
   auto optimizer = sgd(model);
@@ -123,7 +123,7 @@ TEST(Trainer, FitAndTheWrittenLoopGiveTheBitsOfALoopByHand) {
   }
 }
 
-// A loss that is weighted by sample: the weights come as a third array, or as the second one of a batch without
+// The loss is weighted by sample. The weights are the third array of a batch, or the second one of a batch without
 // targets.
 TEST(Trainer, GivesTheLossAllArraysOfABatch) {
   for (const bool has_targets : {true, false}) {
@@ -150,7 +150,7 @@ TEST(Trainer, GivesTheLossAllArraysOfABatch) {
   }
 }
 
-// 50 samples: four steps of 12 samples and one of 2, with batches of 12 and with batches of 5, 5 and 2.
+// 50 samples are four steps of 12 samples and one of 2, with batches of 12 and with batches of 5, 5 and 2.
 TEST(Trainer, AccumulationIsTheLargeBatch) {
   const auto train = [&](std::int64_t batch_size, std::int64_t accumulate) {
     auto model = network();
@@ -161,7 +161,7 @@ TEST(Trainer, AccumulationIsTheLargeBatch) {
       Trainer trainer(options, group, model);
       auto optimizer = sgd(model);
       trainer.use(optimizer);
-      // The samples are in order, so both see the same samples in a step.
+      // The samples are in order, so both runs have the same samples in each step.
       data::Loader loader(fifty_samples(), {.batch_size = batch_size});
       trainer.fit(loader, [&](const data::Batch& batch) { return loss_of(model, batch); });
       EXPECT_EQ(trainer.steps(), 2 * 5);
@@ -223,7 +223,7 @@ TEST(Trainer, EachBatchNeedsOneStep) {
   });
 }
 
-// NaN in the eighth sample's image.
+// The eighth sample's image contains NaN.
 TEST(Trainer, ALossThatIsNotFiniteNamesTheOperationAndChangesNothing) {
   auto images = fifty_samples().inputs().clone();
   images.select(0, 7).fill(std::numeric_limits<double>::quiet_NaN());
@@ -255,8 +255,8 @@ TEST(Trainer, ALossThatIsNotFiniteNamesTheOperationAndChangesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "model.safetensors"));
 }
 
-// As PASCAL VOC has it where all pixels of a crop are void: cross_entropy() is the mean over nothing, NaN, and its
-// gradients are zero.
+// Whether all labels are void, as in PASCAL VOC if all pixels of a crop are. cross_entropy() is then the mean over
+// nothing, which is NaN, and its gradients are zero.
 bool is_void(const data::Batch& batch) {
   const auto* labels = batch.targets.data<std::int64_t>();
   return std::all_of(labels, labels + batch.targets.numel(), [](std::int64_t label) { return label == -100; });
@@ -268,7 +268,7 @@ data::ArrayDataset with_void(const std::vector<std::int64_t>& samples) {
   return data::ArrayDataset(some.images, some.labels);
 }
 
-// Batches of one sample. With two ranks the first has sample 0, 2, 4 and the second 1, 3, 5.
+// Each batch has one sample. With two ranks, the first has the samples 0, 2, 4 and the second 1, 3, 5.
 TEST(Trainer, ABatchWithoutALossIsLeftOutAndTheTrainingGoesOn) {
   for (const int ranks : {1, 2}) {
     for (const std::int64_t accumulate : {1, 2}) {
@@ -310,7 +310,7 @@ TEST(Trainer, ABatchWithoutALossIsLeftOutAndTheTrainingGoesOn) {
   }
 }
 
-// Rank 1 has no loss in the second step: its gradient is zero, the divisor stays 2, and the loss is that of rank 0.
+// Rank 1 has no loss in the second step. Its gradient is zero, the divisor stays 2, and the loss is rank 0's.
 TEST(Trainer, ARankWithoutALossCountsInTheDivisorAlone) {
   const auto set = with_void({1});
   const testing::TemporaryFolder folder;
@@ -427,7 +427,7 @@ TEST(Trainer, AGradientThatIsNotFiniteEndsAllRanksAlike) {
   }
 }
 
-// The Error of a training in which `add` gives a part of the loss.
+// Returns the error of training in which `add` is a part of the loss.
 std::string error_with(const std::function<Tensor(const Tensor& loss)>& add, std::int64_t accumulate = 1) {
   std::string error;
   Options options;
@@ -448,7 +448,7 @@ std::string error_with(const std::function<Tensor(const Tensor& loss)>& add, std
   return error;
 }
 
-// The gradient of the second batch of four is at fault. The last one completes the step.
+// The second of four batches has the wrong gradient. The last batch completes the step.
 TEST(Trainer, NamesTheOperationInAnyBatchOfTheStep) {
   int batches = 0;
   const auto add = [&](const Tensor& loss) {
@@ -458,7 +458,7 @@ TEST(Trainer, NamesTheOperationInAnyBatchOfTheStep) {
   expect_parts(error_with(add, 4), {"step 2: the norm of the gradients is ", "DetectAnomaly", "sqrt"});
 }
 
-// Whether a batch is at fault depends on a number that the loss draws.
+// The loss draws a random number, which decides whether a batch fails.
 TEST(Trainer, NamesTheOperationWithTheRandomNumbersOfTheStep) {
   const auto add = [&](const Tensor& loss) {
     const double number = default_generator().uniform(0.0, 1.0);
@@ -467,7 +467,7 @@ TEST(Trainer, NamesTheOperationWithTheRandomNumbersOfTheStep) {
   expect_parts(error_with(add), {": the loss is infinite", "DetectAnomaly", "log"});
 }
 
-// The steps have made weights that are infinite. The operation that meets them first is not to blame.
+// The steps have made the weights infinite. The operation that uses them first must not be blamed.
 TEST(Trainer, SaysThatTheWeightsAreNotFinite) {
   run_ranks(1, [&](Group group) {
     const Options options;
@@ -489,7 +489,7 @@ struct Counter {
   }
 };
 
-// Two optimizers, a schedule by steps and one by epochs, an average and a callback.
+// A job with two optimizers, a schedule by steps and one by epochs, an average and a callback.
 struct Job {
   Options options;
   nn::Sequential model = network();
@@ -546,13 +546,13 @@ TEST(Trainer, GoesOnWithAllThatItWasGiven) {
   }
 }
 
-// A figure that gets worse from the third evaluation on.
+// A job whose metric gets worse from the third evaluation on.
 struct Evaluated {
   Options options;
-  std::vector<std::int64_t> evaluated;  // after these steps
+  std::vector<std::int64_t> evaluated;  // the steps after which it was evaluated
   std::int64_t steps = 0;
   std::function<void(std::int64_t steps)> at_evaluation;
-  int ranks = 1;  // 1 or 2, for two steps an epoch; rank 0 notes the above
+  int ranks = 1;  // 1 or 2, for two steps an epoch; rank 0 counts the steps above
   void train() {
     run_ranks(ranks, [&](Group group) {
       auto model = network();
@@ -606,7 +606,7 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   job.options.checkpoint = folder.path().string();
   job.train();
   EXPECT_EQ(job.evaluated, (std::vector<std::int64_t>{2, 4, 6, 8, 10, 12, 14}));
-  // The best one has a name that stays.
+  // The best checkpoint has a fixed name.
   EXPECT_EQ(std::filesystem::read_symlink(folder / "best.safetensors"), "checkpoint-0003-00000006.safetensors");
   EXPECT_EQ(read_checkpoint(folder / "best.safetensors").step, 6);
   std::filesystem::remove(folder / "best.safetensors");
@@ -615,8 +615,7 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   EXPECT_EQ(names,
             (std::vector<std::string>{"checkpoint-0003-00000006.safetensors", "checkpoint-0006-00000012.safetensors",
                                       "checkpoint-0007-00000014.safetensors"}));
-  // With the same patience, the training does not continue. With more patience, it continues and knows the best
-  // evaluation.
+  // With the same patience, training does not continue. With more patience, it continues and knows the best evaluation.
   Evaluated again;
   again.options.epochs = 20;
   again.options.keep_best = "min:far";
@@ -636,7 +635,7 @@ TEST(Trainer, KeepsTheBestAndEndsWithoutBetterOnes) {
   EXPECT_TRUE(std::filesystem::exists(folder / "checkpoint-0003-00000006.safetensors"));
 }
 
-// The files that Evaluated leaves in a folder in which the newest checkpoint and the best ones are kept.
+// Returns the files that Evaluated leaves in a folder that keeps the newest checkpoint and the best ones.
 struct BestOnes {
   const testing::TemporaryFolder folder;
   std::vector<std::string> after(std::int64_t epochs, const std::string& keep_best, std::int64_t top_k = 1,
@@ -651,7 +650,7 @@ struct BestOnes {
     job.options.resume = !folder.names().empty();
     job.train();
     EXPECT_EQ(job.steps, 2 * epochs);
-    std::vector<std::string> steps;  // "6", and "best 6" for where the link leads
+    std::vector<std::string> steps;  // such as "6", or "best 6" for the target of the link
     for (const auto& name : folder.names()) {
       const auto file = name == "best.safetensors" ? std::filesystem::read_symlink(folder / name).string() : name;
       const auto step = std::to_string(std::stoi(file.substr(file.rfind('-') + 1)));
@@ -662,20 +661,20 @@ struct BestOnes {
   }
 };
 
-// A job without the option, or with a different metric, still has the checkpoints that were kept before.
+// A job without the option, or with a different metric, still has the best checkpoints from before.
 TEST(Trainer, AJobThatGoesOnLosesNoBestCheckpoint) {
   using Steps = std::vector<std::string>;
   const BestOnes job;
   EXPECT_EQ(job.after(5, "min:far"), (Steps{"10", "6", "best 6"}));
   EXPECT_EQ(job.after(6, ""), (Steps{"12", "6", "best 6"}));
-  EXPECT_EQ(job.after(7, "min:far"), (Steps{"14", "6", "best 6"}));  // it is still the best one
+  EXPECT_EQ(job.after(7, "min:far"), (Steps{"14", "6", "best 6"}));  // step 6 is still the best
   EXPECT_EQ(job.after(8, "max:far"), (Steps{"16", "6", "best 16"}));
-  EXPECT_EQ(job.after(9, "max:far"), (Steps{"18", "6", "best 18"}));  // 16 is not the best one any more
+  EXPECT_EQ(job.after(9, "max:far"), (Steps{"18", "6", "best 18"}));  // step 16 is no longer the best
   EXPECT_EQ(job.after(10, ""), (Steps{"18", "20", "6", "best 18"}));
 }
 
-// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. A checkpoint that can't be loaded is not the best one, and one
-// message says so. A link to itself is a file that can't be opened: it may be whole, and stays.
+// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. A checkpoint that can't be loaded no longer counts as the best,
+// and one message says so. A link to itself is a file that can't be opened. Such a file may be complete, so it stays.
 TEST(Trainer, ABestCheckpointThatIsLostGivesItsPlaceAway) {
   using Steps = std::vector<std::string>;
   for (const std::string how : {"deleted", "damaged", "unreadable"}) {
@@ -699,7 +698,7 @@ TEST(Trainer, ABestCheckpointThatIsLostGivesItsPlaceAway) {
   }
 }
 
-// The file goes after the evaluation of step 8, before that of step 10.
+// The file is deleted after the evaluation of step 8 and before that of step 10.
 TEST(Trainer, ABestCheckpointThatIsDeletedMeanwhileGivesItsPlaceAway) {
   const testing::TemporaryFolder folder;
   Evaluated job;
@@ -715,7 +714,7 @@ TEST(Trainer, ABestCheckpointThatIsDeletedMeanwhileGivesItsPlaceAway) {
   EXPECT_EQ(std::filesystem::read_symlink(folder / "best.safetensors"), "checkpoint-0005-00000010.safetensors");
 }
 
-// Its patience has ended after step 14. Of what is left, step 16 is the best.
+// The first run's patience ends after step 14. Of the remaining checkpoints, step 16 has the best.
 TEST(Trainer, PatienceBeginsAnewOnAllRanksWhenTheBestCheckpointIsLost) {
   const testing::TemporaryFolder folder;
   for (const std::int64_t end : {14, 24}) {
@@ -733,8 +732,8 @@ TEST(Trainer, PatienceBeginsAnewOnAllRanksWhenTheBestCheckpointIsLost) {
   EXPECT_EQ(read_checkpoint(folder / "best.safetensors").step, 16);
 }
 
-// A limit ends the training in the middle of an epoch, whose total loss is half as large. The whole epoch counts when a
-// later start completes it.
+// A limit ends training in the middle of an epoch, so its total loss is only half as large. The epoch counts only when
+// a later run has completed it.
 TEST(Trainer, TheTotalLossOfAPartOfAnEpochIsNotTheBest) {
   const testing::TemporaryFolder folder;
   const auto best_after = [&](std::int64_t max_steps) {
@@ -776,16 +775,16 @@ TEST(Trainer, SaysThatNoFigureWasTheBest) {
   }
 }
 
-// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. Of equal ones the first is the better one.
+// The distances from step 6 are 4, 2, 0, 2, 4, 6, 8. Of two equal ones, the first counts as better.
 TEST(Trainer, KeepsTheBestFew) {
   using Steps = std::vector<std::string>;
   const BestOnes job;
   EXPECT_EQ(job.after(3, "min:far", 3), (Steps{"2", "4", "6", "best 6"}));
   EXPECT_EQ(job.after(7, "min:far", 3), (Steps{"14", "4", "6", "8", "best 6"}));
-  EXPECT_EQ(job.after(8, "min:far"), (Steps{"16", "4", "6", "8", "best 6"}));  // of fewer, none is removed
+  EXPECT_EQ(job.after(8, "min:far"), (Steps{"16", "4", "6", "8", "best 6"}));  // a smaller top_k removes none
 }
 
-// The total loss and the times are rank 0's own figures. The ranks save together all the same.
+// The total loss and the times are only rank 0's figures, but all ranks save at the same time.
 TEST(Trainer, AllRanksFollowTheBestOfRankZero) {
   for (const char* best : {"min:total_loss", "max:images_per_second", "min:epoch_seconds"}) {
     const testing::TemporaryFolder folder;
@@ -807,8 +806,8 @@ TEST(Trainer, AllRanksFollowTheBestOfRankZero) {
   }
 }
 
-// Evaluations in the middle of an epoch draw random numbers. A job that goes on after one has those of an undisturbed
-// one.
+// Evaluations in the middle of an epoch draw random numbers. A job that resumes after an evaluation has the same random
+// numbers as an undisturbed job.
 TEST(Trainer, AnEvaluationLeavesTheRandomNumbersOfTheTraining) {
   const auto train = [&](std::int64_t eval_every_steps, const std::string& checkpoint, std::int64_t max_steps,
                          bool resume) {
@@ -877,7 +876,7 @@ TEST(Trainer, RefusesWhatWouldBeSilentlyWrong) {
   });
 }
 
-// A learning rate of 1e38 makes weights that are infinite, in a step whose loss and gradients are finite.
+// A learning rate of 1e38 makes the weights infinite in a step whose loss and gradients are finite.
 TEST(Trainer, WritesNoModelThatIsNotFinite) {
   const testing::TemporaryFolder folder;
   auto model = network();
@@ -925,7 +924,7 @@ TEST(Trainer, ABestFigureThatIsNotThereIsFoundBeforeTheTraining) {
   expect_parts(error_of([&] { job.train(); }), {"expected min:NAME or max:NAME"});
 }
 
-// One batch of each loader, before the first step, with random numbers that are put back.
+// The trial uses one batch of each loader, before the first step, and restores the random numbers.
 TEST(Trainer, TriesTheEvaluationBeforeTheTraining) {
   run_ranks(2, [&](Group group) {
     Options options;
@@ -937,7 +936,7 @@ TEST(Trainer, TriesTheEvaluationBeforeTheTraining) {
     auto optimizer = sgd(model);
     trainer.use(optimizer);
     data::Loader loader(fifty_samples(), options.loader_options(*group)), tests(fifty_samples(), {.batch_size = 10});
-    std::vector<std::pair<bool, int>> calls;  // whether it is the trial, and the batches that it saw
+    std::vector<std::pair<bool, int>> calls;  // whether it is the trial, and the number of its batches
     const std::string before = default_generator().state();
     trainer.fit(
         loader,
@@ -961,7 +960,7 @@ TEST(Trainer, TriesTheEvaluationBeforeTheTraining) {
         });
     EXPECT_EQ(calls, (std::vector<std::pair<bool, int>>{{true, 1}, {false, 5}}));
   });
-  // An error of the evaluation comes before the first step.
+  // An error of the evaluation is reported before the first step.
   run_ranks(1, [&](Group group) {
     const Options options;
     auto model = network();
@@ -1012,7 +1011,7 @@ struct F16Training {
   nn::Sequential model = network();
   std::int64_t steps = 0, max_steps = 1000;
   std::string out, said;
-  // Trains on these images in batches of 10. Returns the Error, or "".
+  // Trains on these images in batches of 10. Returns the error, or "".
   std::string train(const Array& images, std::int64_t epochs) {
     const data::ArrayDataset dataset(images, fifty_samples().targets());
     std::string error;
@@ -1038,7 +1037,7 @@ struct F16Training {
   }
 };
 
-// NaN whatever the loss scale.
+// The loss is NaN with every loss scale.
 TEST(Trainer, AnF16LossThatStaysNanEndsTheTraining) {
   F16Training job;
   auto images = fifty_samples().inputs().clone();
@@ -1049,7 +1048,7 @@ TEST(Trainer, AnF16LossThatStaysNanEndsTheTraining) {
   expect_same(before, job.model.parameters()[0].tensor.value(), "weights");
 }
 
-// A single bad batch is left out, as it was.
+// A step with a bad batch is skipped in each epoch.
 TEST(Trainer, AnF16StepThatOverflowsIsLeftOut) {
   F16Training job;
   auto images = fifty_samples().inputs().clone();
@@ -1066,8 +1065,8 @@ TEST(Trainer, AnF16StepThatOverflowsIsLeftOut) {
       << job.said;
 }
 
-// Only the gradients are too large, times the first loss scale. The loss of the steps that are left out is one of the
-// epoch's, and nothing is said.
+// Only the gradients overflow at the first loss scale. The loss of a skipped step counts in the epoch's loss, and there
+// is no message.
 TEST(Trainer, AnF16StepIsLeftOutWithAFiniteLoss) {
   F16Training job;
   job.max_steps = 1;
@@ -1103,7 +1102,7 @@ TEST(Trainer, OverfitsTheBatchesThatItIsTold) {
   });
 }
 
-// Two hosts may have different files. Their ranks would train together, on parts of different data sets.
+// Two hosts may have different files. Without the check, their ranks would train on parts of different data sets.
 TEST(Trainer, RanksWithPartsOfDifferentDataSetsDoNotTrain) {
   const testing::Samples some(0, 30);
   const data::ArrayDataset thirty(some.images, some.labels);
@@ -1132,7 +1131,7 @@ TEST(Trainer, RanksWithPartsOfDifferentDataSetsDoNotTrain) {
     for (const auto& error : errors(true, finds_lr))
       expect_parts(error, {"the ranks do not have the same training images: rank 0 on host ",
                            " has 50; rank 1 on host ", " has 30"});
-    // Ranks that visit all of their samples may have data of their own.
+    // Ranks that visit all of their samples may have different data.
     EXPECT_EQ(errors(false, finds_lr), (std::vector<std::string>{"", ""}));
   }
 }

@@ -15,7 +15,7 @@ def attend(ops, name, q, k, v, mask=None, **options):
 def multihead(ops, name, query, key, heads, biased=True, **options):
     """Inputs: query, key, value, in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias.
 
-    With the option `value` (a shape) q_proj_weight, k_proj_weight and v_proj_weight in place of in_proj_weight.
+    With the option `value` (a shape), q_proj_weight, k_proj_weight and v_proj_weight replace in_proj_weight.
     """
     if "value" in options:
         return multihead_of_sizes(ops, name, query, key, heads, **options)
@@ -52,7 +52,7 @@ def multihead_of_sizes(ops, name, query, key, heads, value, **options):
 
 
 def make(ops):
-    def some(*shape):  # each query may look at a key
+    def some(*shape):  # each query may attend to at least one key
         mask = ops.uniform(*shape) > 0
         mask[..., 0] = True
         return mask
@@ -74,13 +74,13 @@ def make(ops):
     attend(ops, "bool_keys_of_queries", heads, heads, heads, some(5, 1))
     attend(ops, "added", heads, heads, heads, ops.uniform(2, 3, 5, 5))
     attend(ops, "added_shared", heads, heads, heads, ops.uniform(5, 5))
-    # Some queries may look at nothing.
+    # Some queries may attend to no key.
     nothing = torch.tensor([[False, False, False], [True, False, True], [False, True, False], [False, False, False]])
     attend(ops, "nothing", (1, 2, 4, 3), (1, 2, 3, 3), (1, 2, 3, 3), nothing)
     attend(ops, "no_keys", (1, 2, 4, 3), (1, 2, 0, 3), (1, 2, 0, 3))
     attend(ops, "no_queries", (1, 2, 0, 3), (1, 2, 4, 3), (1, 2, 4, 3))
     attend(ops, "no_batch", (0, 2, 3, 3), (0, 2, 4, 3), (0, 2, 4, 3))
-    # Several blocks of queries, and ends that fill no vector.
+    # Several blocks of queries, and rests that do not fill a vector.
     attend(ops, "long", (1, 2, 150, 8), (1, 2, 150, 8), (1, 2, 150, 8), is_causal=True)
     attend(ops, "longer", (1, 1, 40, 8), (1, 1, 1601, 8), (1, 1, 1601, 4))
     attend(ops, "large_scores", (2, 3, 4), (2, 5, 4), (2, 5, 4), scale=4.0)

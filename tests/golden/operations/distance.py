@@ -1,4 +1,4 @@
-"""Distances of vectors; their lengths and angles."""
+"""Distances between vectors, their lengths and their angles."""
 import torch
 from torch.nn import functional as F
 
@@ -31,7 +31,7 @@ def make(ops):
                 ops.case(f"pairwise_distance_{form}_{p}_{keepdim}", "pairwise_distance",
                          [ops.uniform(*left), ops.uniform(*right)],
                          lambda a, b: F.pairwise_distance(a, b, p, keepdim=keepdim), p=str(p), keepdim=keepdim,
-                         **(dict(special=True) if p == float("inf") else {}))  # in 16 bits several may be the largest
+                         **(dict(special=True) if p == float("inf") else {}))  # in 16 bits, several may be largest
     for form, (left, right) in {"rows": ((5, 4), (3, 4)), "batch": ((2, 5, 4), (2, 3, 4)),
                                 "broadcast": ((3, 1, 5, 2), (2, 4, 2)), "one": ((1, 1), (1, 1)),
                                 "empty": ((0, 4), (3, 4)), "large": ((30, 9), (27, 9)),

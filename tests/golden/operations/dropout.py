@@ -1,4 +1,4 @@
-"""Dropout, where it is certain what comes out."""
+"""Dropout, in cases whose result does not depend on chance."""
 import torch
 import torch.nn.functional as F
 

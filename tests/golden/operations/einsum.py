@@ -1,4 +1,4 @@
-"""Sums of products, as an equation says."""
+"""Sums of products that an equation describes."""
 import torch
 
 from operations.linear import name_of

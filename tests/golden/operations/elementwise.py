@@ -1,4 +1,4 @@
-"""Element by element, creation of arrays."""
+"""Element-wise operations, and the creation of arrays."""
 import torch
 from torch.nn import functional as F
 
@@ -50,7 +50,7 @@ def activations(ops):
             for shape in [(3, 4, 5), (), (2, 3, 1, 7), (0, 3)]:
                 ops.case(f"{name}{number}_{name_of(shape)}", name, [ops.uniform(*shape)], function, **options)
             ops.case(f"{name}{number}_large", name, [ops.uniform(331, low=-8.0, high=8.0)], function, **options)
-            # PyTorch's vector code gives NaN for gelu of infinity.
+            # PyTorch's vector code computes NaN for gelu of infinity.
             special = SPECIAL[torch.isfinite(SPECIAL)] if name == "gelu" else SPECIAL
             ops.case(f"{name}{number}_special", name, [special], function, special=True, **options)
 
@@ -80,7 +80,7 @@ def numbers(ops):
                     ops.case(f"{name}_{form}_bool", name, [ops.integers(7, low=0, high=2, dtype=torch.bool)], call,
                              **attributes)
                 ops.case(f"{name}_{form}_large", name, [ops.uniform(131, low=0.3)], call, **attributes)
-            if name != "pow_number" or number != -0.5:  # PyTorch's gradient at -0 has the sign of that at 0
+            if name != "pow_number" or number != -0.5:  # at -0, PyTorch's gradient has the sign of 0's
                 ops.case(f"{name}_{form}_special", name, [SPECIAL], call, special=True, **attributes)
     for form, limits in {"both": dict(min=-1, max=0.5), "low": dict(min=-0.5), "high": dict(max=1),
                          "crossed": dict(min=1.0, max=-1.0)}.items():
@@ -129,7 +129,7 @@ def binary(ops):
         function = getattr(torch, name)
         for form, (left, right) in PAIRS.items():
             if name in ["sub", "div", "minimum"] and form in ["one", "both", "ones", "outer", "scalars"]:
-                continue  # the same loops as add's
+                continue  # the same loops as for add
             low_a = 0.3 if name == "pow" else -2.0
             low_b = 0.5 if name == "div" else -2.0
             ops.case(f"{name}_{form}", name, [ops.uniform(*left, low=low_a), ops.uniform(*right, low=low_b)], function)
@@ -209,7 +209,7 @@ def others(ops):
 
 
 def more_functions(ops):
-    """Those that came later; after the others, whose random numbers stay."""
+    """Functions that were added later. They follow the others, so that the others' random numbers do not change."""
     anywhere = dict(low=-2.0, high=2.0)
     functions = {
         "exp2": anywhere, "expm1": anywhere, "log2": dict(low=0.1, high=3.0), "log10": dict(low=0.1, high=3.0),
@@ -227,7 +227,7 @@ def more_functions(ops):
     for form in ["same", "row", "column", "both", "scalar", "scalars", "empty", "large"]:
         left, right = PAIRS[form]
         ops.case(f"atan2_{form}", "atan2", [ops.uniform(*left), ops.uniform(*right, low=0.3)], torch.atan2)
-        # No quotient is near a whole number, where it jumps.
+        # No quotient is near a whole number, at which the function jumps.
         b = ops.integers(*right, low=1, high=4).float() * ops.integers(*right, low=0, high=2).mul(2).sub(1)
         shape = torch.broadcast_shapes(left, right)
         a = (ops.integers(*left) + ops.uniform(*left, low=0.2, high=0.8)).expand(shape) * b

@@ -1,4 +1,4 @@
-"""By position."""
+"""Operations by position."""
 import torch
 import torch.nn.functional as F
 
@@ -52,7 +52,7 @@ def scatters(ops):
         return ops.integers(*shape, low=0, high=below, dtype=dtype)
 
     def different(sizes, shape, dim):
-        """No two the same along dim."""
+        """Returns indices without duplicates along dim."""
         order = torch.rand([max(a, b) for a, b in zip(sizes, shape)], generator=ops.generator).argsort(dim)
         order = order % sizes[dim] if sizes[dim] else order
         for d, size in enumerate(shape):
@@ -67,7 +67,7 @@ def scatters(ops):
                                             ("none", x, (4, 0, 3), (4, 0, 3), 1), ("vector", (6,), (4,), (4,), 0),
                                             ("images", (2, 3, 4, 5), (2, 2, 4, 5), (2, 2, 4, 5), 1),
                                             ("large", (30, 40), (30, 25), (30, 25), 1)]:
-        # As many values as places at most, so that PyTorch's order does not show.
+        # There are no more values than places, so PyTorch's order has no effect.
         ops.case(f"scatter_{name}", "scatter",
                  [ops.uniform(*sizes),
                   different([sizes[d] if d == dim % len(sizes) else shape[d] for d in range(len(sizes))], shape, dim),

@@ -1,4 +1,4 @@
-"""Losses, and what they are made of."""
+"""Losses, and the operations that they consist of."""
 import torch
 import torch.nn.functional as F
 
@@ -39,7 +39,7 @@ def class_losses(ops):
 
     for n, classes in [(4, 10), (1, 2), (7, 13), (100, 10), (3, 1), (2, 130)]:
         case(f"cross_entropy_{n}x{classes}", "cross_entropy", F.cross_entropy, (n, classes), targets(classes, n))
-    # Logits far apart: the sum of exponentials must not overflow.
+    # Logits that differ widely: the sum of exponentials must not overflow.
     ops.case("cross_entropy_large", "cross_entropy",
              [ops.uniform(3, 5, low=-300, high=300), torch.tensor([0, 4, 2])], F.cross_entropy)
     for op, function in {"cross_entropy": F.cross_entropy, "nll_loss": F.nll_loss}.items():
@@ -71,7 +71,7 @@ def class_losses(ops):
 
 
 def number_losses(ops):
-    # Quarters and halves: differences of exactly beta, and of 0, in integers only.
+    # Only the cases named ties have whole numbers, of which some differ by exactly 0 or beta.
     pairs = {"same": ((3, 4, 5), (3, 4, 5)), "scalar": ((), ()), "empty": ((0, 3), (0, 3)), "odd": ((7, 13), (7, 13)),
              "image": ((2, 3, 4, 5), (2, 3, 4, 5)), "large": ((1, 300), (1, 300))}
     broadcast = {"row": ((3, 4), (4,)), "outer": ((5, 1), (1, 7))}

@@ -33,7 +33,7 @@ def batch_norms(ops):
 
 
 def batch_norms_of_vectors(ops):
-    """(N, C) and (N, C, L), without weights, without running statistics."""
+    """(N, C) and (N, C, L), without weights and without running statistics."""
     for form, shape in {"vectors": (7, 5), "lines": (4, 3, 6), "wide": (9, 33)}.items():
         for training in [True, False]:
             mean, var = ops.uniform(shape[1]), ops.uniform(shape[1], low=0.5, high=2.0)
@@ -69,7 +69,7 @@ def other_norms(ops):
         for count in [0, 1] if form in ["3x4", "two_dims", "no_rows"] else [1]:
             case(f"rms_norm_{form}_{count}", "rms_norm", ops.uniform(*shape), count, over,
                  lambda x, w=None: F.rms_norm(x, over, w), dims=dims)
-    # Far from 0: the variance must not drown.
+    # The mean is far from 0, and the variance must not be lost.
     ops.case("layer_norm_far", "layer_norm", [ops.integers(3, 50, low=100, high=110).float()],
              lambda x: F.layer_norm(x, (50,)), dims=1, eps=1e-5)
     case("rms_norm_eps", "rms_norm", ops.uniform(3, 7), 1, (7,), lambda x, w: F.rms_norm(x, (7,), w, 0.1), dims=1,

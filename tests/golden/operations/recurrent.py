@@ -1,4 +1,4 @@
-"""Recurrence: what torch's recurrent layers compute once their input is multiplied."""
+"""Recurrence: the part of torch's recurrent layers after the product with the input."""
 import torch
 
 # kind -> (torch's function, gates for each unit)
@@ -13,13 +13,13 @@ def recur(ops, kind, form, length, batch, units, biased=False, has_state=False, 
     inputs += [ops.uniform(gates * units)] if biased else []
     inputs += [ops.uniform(batch, units) for _ in range(states)] if has_state else []
 
-    # The output, h and, for an LSTM, c after the last step: rows of one table.
+    # The rows of one table: the output, and after the last step h and, for an LSTM, c.
     def reference(from_x, weight, *rest):
         rest = list(rest)
         bias = rest.pop(0) if biased else torch.zeros(gates * units)
         first = rest or [torch.zeros(batch, units) for _ in range(states)]
         first = [state[None] for state in first]
-        # With ones on its diagonal, the weight of the input leaves from_x as it is.
+        # With an identity matrix as its weight, the input remains from_x.
         parameters = [torch.eye(gates * units), weight, torch.zeros(gates * units), bias]
         output, *last = function(from_x.flip(0) if reverse else from_x, first if states == 2 else first[0], parameters,
                                  True, 1, 0.0, True, False, False)
@@ -35,5 +35,5 @@ def make(ops):
         recur(ops, kind, "all", 5, 2, 3, biased=True, has_state=True)
         recur(ops, kind, "reverse", 3, 2, 4, biased=True, has_state=True, reverse=True)
         recur(ops, kind, "one_step", 1, 1, 1, biased=True)
-        recur(ops, kind, "wide", 2, 3, 35, biased=True)  # whole vectors and a rest
+        recur(ops, kind, "wide", 2, 3, 35, biased=True)  # whole vectors, and a rest
         recur(ops, kind, "no_batch", 3, 0, 2)

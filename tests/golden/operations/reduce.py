@@ -1,4 +1,4 @@
-"""Over dimensions."""
+"""Reductions over dimensions."""
 import math
 
 import torch
@@ -43,12 +43,12 @@ def reductions(ops):
     for correction in [1, 0, 2.5]:
         forms = {**everywhere, **EMPTY} if correction == 1 else {k: FORMS[k]
                                                                  for k in ["first", "last_keep", "long", "one"]}
-        if correction == 1:  # of a single number it is not a number: PyTorch warns
+        if correction == 1:  # it is NaN for a single number, and PyTorch warns
             forms = {k: v for k, v in forms.items() if k not in ("one", "scalar", "size_one", "nothing", "empty_all",
                                                                  "empty")}
         for name, function in {"var": torch.var, "std": torch.std}.items():
             if correction > 1 or name == "std":
-                forms.pop("one", None)  # a gradient of 0 / 0
+                forms.pop("one", None)  # has a gradient of 0 / 0
             cases(f"{name}-{correction}", lambda x, dims, keep: function(x, dims, correction=correction, keepdim=keep),
                   forms, correction=correction)
     cases("var-shifted", lambda x, dims, keep: torch.var(x, dims, keepdim=keep), {"all": FORMS["all"]},
@@ -57,7 +57,7 @@ def reductions(ops):
         forms = {**everywhere, **EMPTY} if p == 2 else {k: everywhere[k]
                                                         for k in ["all", "first", "last_keep", "images", "one",
                                                                   "columns"]}
-        # PyTorch gives the number of nonzeros no gradient.
+        # In PyTorch, the number of nonzeros has no gradient.
         cases(f"norm-{p}", lambda x, dims, keep: torch.linalg.vector_norm(x.detach() if p == 0 else x, p, dims, keep),
               forms, p=str(p))
     zeros = torch.zeros(2, 3)
@@ -65,7 +65,7 @@ def reductions(ops):
         ops.case(f"norm_of_zeros_{p}", "norm", [zeros], lambda x: torch.linalg.vector_norm(x, p, [1], False), dims=[1],
                  keepdim=False, p=str(p))
 
-    # One dimension at a time in PyTorch.
+    # PyTorch reduces one dimension at a time.
     def prod(x, dims, keepdim):
         for d in sorted((d % max(1, x.dim()) for d in dims), reverse=True):
             x = torch.prod(x, d, keepdim)
@@ -105,7 +105,7 @@ def reductions(ops):
             ops.case(f"{name}_{form}", name, [x.bool() if form == "last" else x], call, dims=dims, keepdim=keepdim)
         ops.case(f"{name}_special", name, [special], lambda x: function(x, 1), dims=[1], keepdim=False)
 
-    # Results only: PyTorch's gradients of infinities are not worth having.
+    # These have only results, because PyTorch's gradients of infinities are useless.
     for name, function in {"sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "amin": torch.amin,
                            "logsumexp": torch.logsumexp,
                            "prod": torch.prod}.items():

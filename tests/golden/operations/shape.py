@@ -1,4 +1,4 @@
-"""The same numbers in another shape or arrangement."""
+"""The same numbers in a different shape or arrangement."""
 import torch
 import torch.nn.functional as F
 
@@ -81,7 +81,7 @@ def parts(ops):
                                       ("far_below", (3, 3), -3, (0, 1))]:
         ops.case(f"diagonal_{name}", "diagonal", [ops.uniform(*sizes)], lambda x: x.diagonal(offset, *dims),
                  offset=offset, dims=dims)
-    # All parts, each times another number, so that every gradient counts.
+    # All parts, each multiplied by a different number, so that every gradient matters.
     weighted = lambda parts: torch.cat([part.flatten() * (i + 1) for i, part in enumerate(parts)])
     for name, sizes, dim in [("even", 2, 0), ("rest", 3, 1), ("one", 9, 1), ("sizes", [2, 0, 5], 1),
                              ("sizes_last", [1, 2], -1)]:

@@ -1,4 +1,4 @@
-"""In order of size."""
+"""Operations that sort."""
 import math
 
 import torch
@@ -19,7 +19,7 @@ INTEGERS = [torch.int64, torch.int32, torch.uint8, torch.bool]
 
 
 def distinct(ops, shape):
-    """Random numbers of which no two are equal: so that any order of equals is right."""
+    """Returns random numbers without duplicates, so that the order of equal numbers does not matter."""
     n = math.prod(shape)
     return ((torch.randperm(n, generator=ops.generator).float() - n // 2) / 8 + 0.01).reshape(shape)
 

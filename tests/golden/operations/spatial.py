@@ -1,4 +1,4 @@
-"""Images."""
+"""Operations on images."""
 import torch
 import torch.nn.functional as F
 
@@ -20,7 +20,7 @@ def convolutions(ops):
         "1_1_k1_one": ((1, 1, 1, 1), 1, (1, 1), (1, 1), (0, 0), (1, 1), True),
         "1_1_k3p1_one": ((1, 1, 1, 1), 1, (3, 3), (1, 1), (1, 1), (1, 1), True),
         "2_3_k3x5s2x1p1x2d1x2": ((2, 2, 8, 13), 3, (3, 5), (2, 1), (1, 2), (1, 2), True),
-        # Most of the kernel sees padding alone.
+        # Most of the kernel sees only padding.
         "3_5_k3p12d12": ((2, 3, 5, 7), 5, (3, 3), (1, 1), (12, 12), (12, 12), True),
         "3_5_k3p6d6": ((2, 3, 7, 8), 5, (3, 3), (1, 1), (6, 6), (6, 6), True),
         "4_8_k3s2p5d5": ((1, 4, 9, 11), 8, (3, 3), (2, 2), (5, 5), (5, 5), False),
@@ -221,7 +221,7 @@ def resizes(ops):
 
 
 def unbatched(ops):
-    """One image or signal; what else came later."""
+    """One image or signal without a batch, and other cases that were added later."""
     inputs = [ops.uniform(4, 6, 7), ops.uniform(6, 2, 3, 3, low=-0.5, high=0.5), ops.uniform(6)]
     ops.case("conv2d_unbatched", "conv2d", inputs, lambda *i: F.conv2d(*i, stride=2, padding=1, groups=2),
              stride=[2, 2], padding=[1, 1], groups=2)

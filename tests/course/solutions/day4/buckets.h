@@ -39,6 +39,6 @@ class Reducer {
  private:
   std::vector<std::vector<int>> buckets_;
   std::function<void(int)> start_;
-  std::vector<int> missing_;  // by bucket: gradients that are not final yet
-  int next_ = 0;              // the bucket that is to start next
+  std::vector<int> missing_;  // by bucket: the number of gradients that are not final yet
+  int next_ = 0;              // the next bucket to start
 };

@@ -58,7 +58,7 @@ TEST(FlightRecorder, keeps_the_last_operations_with_all_that_is_known) {
     recorder.set_running(number, steady_clock::now());
     if (i < 20) recorder.end(number, i == 19, steady_clock::now());
   }
-  recorder.end(1, true, steady_clock::now());  // its place has another entry now
+  recorder.end(1, true, steady_clock::now());  // its slot has a different entry by now
   const auto file = read(folder / "rank-3");
   EXPECT_EQ(file.header.rank, 3);
   EXPECT_EQ(file.header.world_size, 5);
@@ -206,17 +206,17 @@ TEST(FlightRecorder, sigusr2_copies_the_file) {
     raise(SIGUSR2);
     EXPECT_EQ(read(folder / "copy/rank-0").header.count, 2u);
   }
-  raise(SIGUSR2);  // no recorder: nothing happens
+  raise(SIGUSR2);  // has no effect without a recorder
   sigaction(SIGUSR2, &before, nullptr);
 }
 
-// Ranks that are threads make their recorders concurrently, and any thread may receive the signal.
+// Ranks that are threads create their recorders concurrently, and any thread may receive the signal.
 TEST(FlightRecorder, sigusr2_comes_while_recorders_come_and_go) {
   const TemporaryFolder folder;
   struct sigaction before {};
   sigaction(SIGUSR2, nullptr, &before);
   {
-    const FlightRecorder first({.folder = folder.path(), .rank = 9});  // from here on the signal has a handler
+    const FlightRecorder first({.folder = folder.path(), .rank = 9});  // from here on, the signal has a handler
     std::vector<std::jthread> ranks;
     for (int rank = 0; rank < 3; ++rank) {
       ranks.emplace_back([&, rank] {
@@ -238,7 +238,7 @@ TEST(FlightRecorder, an_operation_costs_less_than_100_ns) {
   FlightRecorder recorder({.folder = folder.path()});
   const int group = recorder.add_group("shm", members_of(2));
   const auto operation = bucket(12);
-  const auto when = steady_clock::now();  // the executors read the clock anyway
+  const auto when = steady_clock::now();  // read once, because executors read the clock anyway
   double best = 1e9;
   for (int round = 0; round < 200; ++round) {
     constexpr int each = 1000;

@@ -1,4 +1,4 @@
-// Two jobs never write checkpoints into one folder, whether its file system has flock or not.
+// Two jobs never write checkpoints into the same folder, whether its file system supports flock or not.
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
@@ -23,7 +23,7 @@ using testing::TemporaryFolder;
 using testing::write_bytes;
 using Options = CheckpointLock::Options;
 
-// Each test runs with flock and without it. Without it, times are short.
+// Each test runs with and without flock. Without flock, the intervals are short.
 class CheckpointLocks : public ::testing::TestWithParam<bool> {
  protected:
   Options options() const { return {.uses_flock = GetParam(), .renewal = 50ms, .patience = 2s}; }
@@ -46,7 +46,7 @@ TEST_P(CheckpointLocks, ASecondJobIsRefusedUntilTheFirstHasEnded) {
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12), options()), "another job writes checkpoints into",
                folder_.path().string(), "process 11 on host " + host_name() + ", which began", "s ago",
                "remove " + file().string());
-  // Neither does the second one disturb the first.
+  // The second job does not disturb the first either.
   first->check();
   EXPECT_NE(read_bytes(file()).find("\"pid\":11"), std::string::npos);
   first.reset();
@@ -54,7 +54,7 @@ TEST_P(CheckpointLocks, ASecondJobIsRefusedUntilTheFirstHasEnded) {
   CheckpointLock(folder_.path(), owner(12), options()).check();
 }
 
-// A killed job of another user has left the file, which this user may read only. The folder is writable.
+// A killed job of another user has left the file. This user may only read it, but may write to the folder.
 TEST(CheckpointLock, AFileThatNobodyHoldsIsNoLock) {
   const TemporaryFolder folder;
   const auto file = folder / "checkpoint.lock";
@@ -78,7 +78,7 @@ TEST(CheckpointLock, AFileThatNobodyHoldsIsNoLock) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-// A user who can read a file can lock it, and could keep a job out of its folder forever.
+// Users who can read a file can lock it, and could keep a job out of its folder forever.
 TEST(CheckpointLock, IsNotForOtherUsersToOpen) {
   const TemporaryFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
@@ -91,7 +91,7 @@ TEST(CheckpointLock, IsNotForOtherUsersToOpen) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-// The file says who wrote it. Another process may hold its lock.
+// The file names the process that wrote it. A different process may hold its lock.
 TEST(CheckpointLock, NamesTheProcessThatReallyHoldsIt) {
   const TemporaryFolder folder;
   const auto file = folder / "checkpoint.lock";
@@ -108,7 +108,7 @@ TEST(CheckpointLock, NamesTheProcessThatReallyHoldsIt) {
   close(other);
 }
 
-// A job of root has left the file in another user's folder.
+// A job of root has left the file in a different user's folder.
 TEST(CheckpointLock, AFileOfAnotherUserIsNamedWithTheWayOut) {
   if (geteuid() != 0) GTEST_SKIP() << "NOT RUN: only root can act as another user";
   const TemporaryFolder folder;
@@ -118,7 +118,7 @@ TEST(CheckpointLock, AFileOfAnotherUserIsNamedWithTheWayOut) {
   std::string error;
   std::thread([&] {
     constexpr uid_t nobody = 65534;
-    syscall(SYS_setresuid, -1, nobody, -1);  // of this thread alone
+    syscall(SYS_setresuid, -1, nobody, -1);  // changes only this thread
     try {
       const CheckpointLock lock(folder.path());
     } catch (const Error& found) {
@@ -168,7 +168,7 @@ TEST_P(CheckpointLocks, AKilledJobLeavesAFileThatKeepsNobodyOut) {
     text = read_bytes(file());
   }
   write_bytes(file(), text);
-  // Only flock knows at once that the process has ended.
+  // Only flock shows at once that the process has ended.
   if (!GetParam()) {
     EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12), options()), "process 11");
     std::filesystem::last_write_time(file(), std::filesystem::file_time_type::clock::now() - 1h);
@@ -179,7 +179,7 @@ TEST_P(CheckpointLocks, AKilledJobLeavesAFileThatKeepsNobodyOut) {
 TEST_P(CheckpointLocks, ARestartOfTheRunTakesOverAtOnce) {
   std::optional<CheckpointLock> first;
   first.emplace(folder_.path(), owner(11, "run", 0), options());
-  // The same run, but not a later start of it.
+  // These are not later starts of the same run.
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12, "run", 0), options()), "process 11");
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12, "other", 1), options()), "process 11");
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12, "", 1), options()), "process 11");

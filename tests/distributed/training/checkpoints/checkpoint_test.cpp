@@ -117,7 +117,7 @@ TEST(Checkpoint, keeps_those_that_it_is_told) {
             (std::set<std::int64_t>{2, 4}));
 }
 
-// Like a checkpoint of torch.save, from which load_arrays() reads the model's dict.
+// load_arrays() reads the model's dict from a checkpoint, as from one of torch.save.
 TEST(Checkpoint, is_a_file_of_weights_too) {
   const TemporaryFolder folder;
   auto state = example(0, 1);
@@ -138,8 +138,6 @@ TEST(Checkpoint, is_a_file_of_weights_too) {
                         {"is a checkpoint that has no \"ema\"; it has ", "\"kept\", \"model\", \"optimizer\""});
 }
 
-// A job resumes from checkpoint 2, because 4 is damaged. Its own checkpoint 3 has a smaller number than the damaged
-// one.
 TEST(Checkpoint, a_link_leads_to_the_best_one) {
   const TemporaryFolder folder;
   const auto link = folder / "best.safetensors";
@@ -152,7 +150,7 @@ TEST(Checkpoint, a_link_leads_to_the_best_one) {
   EXPECT_EQ(link_best_checkpoint(folder.path(), 40), "there is no checkpoint of step 40");
   EXPECT_EQ(find(folder, no_warnings)->filename(), "checkpoint-0003-00000030.safetensors");
 
-  // A job without a best one leaves the link where it leads somewhere.
+  // A job without a best checkpoint leaves the link alone if its target exists.
   EXPECT_EQ(link_best_checkpoint(folder.path(), -1), "");
   EXPECT_TRUE(std::filesystem::exists(link));
   std::filesystem::remove(folder / "checkpoint-0002-00000020.safetensors");
@@ -170,6 +168,8 @@ TEST(Checkpoint, a_link_leads_to_the_best_one) {
   EXPECT_FALSE(std::filesystem::is_symlink(link));
 }
 
+// A job resumes from checkpoint 2, because checkpoint 4 is damaged. Its new checkpoint 3 has a smaller number than the
+// damaged one.
 TEST(Checkpoint, removes_no_whole_one_in_favour_of_a_damaged_one) {
   const TemporaryFolder folder;
   for (const int step : {2, 4}) save_checkpoint(folder.path(), example(0, step), 9);
@@ -178,7 +178,7 @@ TEST(Checkpoint, removes_no_whole_one_in_favour_of_a_damaged_one) {
   save_checkpoint(folder.path(), example(0, 3), 1);
   EXPECT_EQ(folder.names(),
             (std::vector<std::string>{"checkpoint-0000-00000003.safetensors", "checkpoint-0000-00000004.safetensors"}));
-  // The damaged one is now among the older ones, where it does not count.
+  // The damaged checkpoint is now one of the older ones, where it does not count.
   save_checkpoint(folder.path(), example(0, 5), 2);
   EXPECT_EQ(folder.names(),
             (std::vector<std::string>{"checkpoint-0000-00000003.safetensors", "checkpoint-0000-00000004.safetensors",
@@ -239,7 +239,7 @@ TEST(Checkpoint, leaves_out_one_with_a_flipped_bit) {
   testing::expect_parts(resumed(bytes.size() - 1), {"warning: the checkpoint " + newest.string() + " is damaged",
                                                     "tensor \"optimizer/fc.weight/momentum\" should have the CRC-32"});
   testing::expect_parts(resumed(bytes.find("position\":\"3") + 11), {"its metadata should have the CRC-32"});
-  // Nor does such a one count among those that are kept.
+  // Such a checkpoint does not count among the kept ones either.
   save_checkpoint(folder.path(), example(0, 3), 2);
   EXPECT_EQ(folder.names().front(), "checkpoint-0000-00000001.safetensors");
 }
@@ -274,7 +274,7 @@ TEST(Checkpoint, of_another_program_is_an_error) {
 TEST(Checkpoint, that_cannot_be_written_leaves_the_older_ones) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), example(1, 1), 1);
-  // A folder already has the checkpoint's name.
+  // A folder already has the name of the checkpoint.
   std::filesystem::create_directory(folder / "checkpoint-0002-00000002.safetensors");
   EXPECT_ERROR(save_checkpoint(folder.path(), example(2, 2), 1), "checkpoint-0002-00000002.safetensors");
   EXPECT_EQ(folder.names(),

@@ -24,7 +24,7 @@ using testing::run_ranks_catching;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-// Every rank has other names, shapes and dtypes; rank 1 has nothing.
+// Names, shapes and dtypes differ between ranks. Rank 1 has no arrays.
 std::vector<NamedArray> arrays_of(int rank) {
   if (rank == 1) return {};
   std::vector<NamedArray> arrays{{"hook/a", ops::full({rank + 2, 3}, rank).transpose(0, 1)},
@@ -69,8 +69,8 @@ TEST(RankArrays, come_back_to_their_ranks) {
     }
   }
 
-  // One bit of the state that only rank 2 has. The rank that looks for a whole checkpoint reads all of it; the other
-  // ranks do not.
+  // Flips a bit in rank 2's part of the state. The rank that looks for a complete checkpoint reads every part. Other
+  // ranks read only their own.
   std::string bytes = read_bytes(path);
   bytes[bytes.rfind(std::string(5, 7)) + 2] ^= 1;
   write_bytes(path, bytes);
@@ -81,7 +81,7 @@ TEST(RankArrays, come_back_to_their_ranks) {
   testing::expect_parts(said, {"rank-2/generator", "CRC-32"});
 }
 
-// Rank 0 takes longer than an operation of the group may. The array is too large for a message that is sent at once.
+// Rank 0 takes longer than the group's timeout. The array is too large for a message that is sent at once.
 TEST(RankArrays, wait_for_a_slow_disk) {
   for (const std::string backend : {"shm", "gloo"}) {
     run_ranks(

@@ -1,4 +1,4 @@
-// The progress line: what of it is shown in a narrow terminal.
+// The parts of the progress line that a narrow terminal shows.
 #include <tandem/distributed/training/metrics/console.h>
 
 #include <gtest/gtest.h>

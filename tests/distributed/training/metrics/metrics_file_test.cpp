@@ -54,7 +54,7 @@ TEST(MetricsFile, CutsBackWhatCameAfterACheckpoint) {
             "{\"kind\":\"step\",\"epoch\":0,\"step\":2}\n");
   step(3);
   file.write("epoch", {{"epoch", std::int64_t{1}}});
-  write_bytes(path, read_bytes(path) + "{\"kind\":\"st");  // the job was killed while it wrote
+  write_bytes(path, read_bytes(path) + "{\"kind\":\"st");  // the job was killed during this write
 
   MetricsFile again;
   again.open(path.string());

@@ -17,7 +17,7 @@ struct Numbers {
   }
 };
 
-// 10 samples in batches of 4, 4 and 2. Steps of two batches, of 8 samples and of 2.
+// 10 samples are batches of 4, 4 and 2. With two batches per step, the steps have 8 samples and 2.
 TEST(Progress, WeighsBatchesByTheirSamples) {
   const Numbers numbers(10);
   auto loader = numbers.loader(4);
@@ -65,7 +65,7 @@ TEST(Progress, SchedulesFollowThePartOfTheTrainingThatIsDone) {
   }
   EXPECT_EQ(progress.schedule_step(), 15);
 
-  // Two ranks with 25 samples each in a step: 2 steps an epoch. Half of the second epoch is done.
+  // Two ranks have 25 samples each, in 2 steps an epoch. Half of the second epoch is done.
   auto of_two = numbers.loader(25, {.rank = 1, .world = 2});
   Progress other(of_two, {.world_size = 2, .batch_size = 25}, 4);
   other.go_on(progress.position(), progress.division());
@@ -90,7 +90,7 @@ TEST(Progress, SchedulesFollowThePartOfTheTrainingThatIsDone) {
   EXPECT_EQ(as_before.position().before, 0);
 }
 
-// A third start in the same epoch: what both earlier ones have done is left out.
+// A third run in the same epoch skips the samples of both earlier runs.
 TEST(Progress, AddsUpWhatSeveralDivisionsHaveDoneOfAnEpoch) {
   const Numbers numbers(100);
   auto first = numbers.loader(5), second = numbers.loader(5);
@@ -104,7 +104,7 @@ TEST(Progress, AddsUpWhatSeveralDivisionsHaveDoneOfAnEpoch) {
   EXPECT_TRUE(one.epoch_is_complete());
 }
 
-// 21 samples are left, 7 for each of three ranks: batches of 3 and 4, because a batch norm refuses a batch of 1.
+// 21 samples are left, 7 for each of three ranks. They are batches of 3 and 4, because batch norm refuses a batch of 1.
 TEST(Progress, ARestThatIsDealtAnewHasNoBatchOfOneSample) {
   const Numbers numbers(100);
   auto loader = numbers.loader(3, {.rank = 2, .world = 3});
@@ -121,12 +121,12 @@ TEST(Progress, ARestThatIsDealtAnewHasNoBatchOfOneSample) {
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(progress.samples_since(0), 21);
   EXPECT_EQ(progress.samples_since(1), 12);
-  // A job that stops after the first of them continues with the other.
+  // A job that stops after the first of these batches continues with the second.
   loader.skip(1);
   std::vector<std::int64_t> after;
   for (auto& batch : loader.epoch(0)) after.push_back(batch.inputs.dim(0));
   EXPECT_EQ(after, (std::vector<std::int64_t>{4}));
-  // The next epoch is as its options say: 34 samples, the last one alone.
+  // The next epoch follows its options: it has 34 samples, the last of them in a separate batch.
   progress.end_epoch();
   EXPECT_EQ(progress.batches(), 12);
   EXPECT_EQ(loader.samples(), 34);
@@ -142,7 +142,7 @@ TEST(Progress, AStepWeighsABatchThatHasOneMore) {
   EXPECT_EQ(weights, (std::vector<double>{0.4, 0.6}));
 }
 
-// One sample for each rank can be no batch with a batch norm, so the epoch is over.
+// With batch norm, one sample per rank is not enough for a batch, so the epoch is over.
 TEST(Progress, ARestOfOneSampleForEachRankEndsTheEpoch) {
   const Numbers numbers(100);
   auto loader = numbers.loader(3, {.rank = 0, .world = 3});
@@ -153,7 +153,7 @@ TEST(Progress, ARestOfOneSampleForEachRankEndsTheEpoch) {
   auto ones = numbers.loader(1, {.rank = 0, .world = 2});
   Progress of_ones(ones, {.world_size = 2, .batch_size = 1}, 2);
   of_ones.go_on({.epoch = 0, .step = 98, .batch = 98, .before = 0}, {.batch_size = 1});
-  EXPECT_EQ(of_ones.batches(), 1);  // batches of 1 were asked for
+  EXPECT_EQ(of_ones.batches(), 1);  // the user has chosen batches of 1
 }
 
 TEST(Progress, SaysWhichSamplerCannotGoOn) {

@@ -1,4 +1,4 @@
-// Ranking: which evaluations have a place, and how that goes into a checkpoint and comes back.
+// Ranking: the evaluations that are kept, and how a checkpoint saves and restores the ranking.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/training/metrics/ranking.h>
 
@@ -18,10 +18,10 @@ TEST(Ranking, HasTheBestInOrderAndCountsFromTheBest) {
   EXPECT_FALSE(ranking.consider(figure(std::numeric_limits<double>::quiet_NaN()), 1));
   EXPECT_TRUE(ranking.consider(figure(5), 2));
   EXPECT_TRUE(ranking.consider(figure(7), 3));
-  EXPECT_EQ(ranking.since(), 1);  // it has a place, but is not better
+  EXPECT_EQ(ranking.since(), 1);  // step 3 is kept, but is not better
   EXPECT_TRUE(ranking.consider(figure(4), 4));
   EXPECT_EQ(ranking.since(), 0);
-  EXPECT_FALSE(ranking.consider(figure(5), 5));  // the first of equal ones has the place
+  EXPECT_FALSE(ranking.consider(figure(5), 5));  // of equal ones, the first is kept
   EXPECT_FALSE(ranking.consider(figure(-std::numeric_limits<double>::infinity()), 6));
   EXPECT_EQ(ranking.since(), 2);
   EXPECT_EQ(ranking.best_step(), 4);
@@ -70,7 +70,7 @@ TEST(Ranking, AnEvaluationWhoseCheckpointIsLostHasNoPlace) {
   ranking.consider(figure(2), 20);
   ranking.consider(figure(3), 30);
   EXPECT_EQ(ranking.since(), 2);
-  ranking.lose(20, true);  // it may be whole
+  ranking.lose(20, true);  // the checkpoint may be complete
   EXPECT_EQ(ranking.since(), 2);
   EXPECT_EQ(ranking.others(), std::set<std::int64_t>{20});
   ranking.lose(10, false);

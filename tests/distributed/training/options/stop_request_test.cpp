@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Is asked to stop after so many steps, and makes no more: the other ranks are gone.
+// A program that is asked to stop after `steps` steps, and takes no more because the other ranks are gone.
 void wait_for_the_end(int steps) {
   ::setenv("TANDEM_GRACE", "1.2", 1);
   const auto group = local_group();
@@ -28,7 +28,7 @@ void wait_for_the_end(int steps) {
   std::this_thread::sleep_for(20s);
 }
 
-// How long a step takes that never ends is not known, and neither is what would have sufficed for it.
+// The message can't say how long an endless step takes, or which grace time would be enough.
 TEST(StopRequest, NoGraceTimeIsPromisedForAStepThatMayNeverEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(wait_for_the_end(0), ::testing::ExitedWithCode(128 + SIGTERM),

@@ -320,7 +320,7 @@ TEST(TrainingOptions, so_does_what_is_no_exception) {
   EXPECT_EQ(result.err, "trainer: an object that is not a std::exception was thrown\n");
 }
 
-// Hosts may have different options, so the first process of each host reports what is wrong with them.
+// Hosts may have different options, so the first process of each host reports their errors.
 TEST(TrainingOptions, a_usage_error_is_told_once_a_host) {
   const auto error_of_rank = [](const char* rank, const char* local_rank) {
     const std::pair<const char*, const char*> variables[] = {{"OMPI_COMM_WORLD_RANK", rank},
@@ -345,7 +345,7 @@ TEST(TrainingOptions, an_unknown_name_is_told_the_nearest) {
   const auto result = program.run({"--bacth_size=5"});
   EXPECT_EQ(result.code, 2);
   expect_parts(result.err, {"--bacth-size=5: unknown; did you mean --batch-size? --help lists all options"});
-  // Where Python's argparse would have understood.
+  // Python's argparse would accept these prefixes.
   Program prefix, two;
   expect_parts(prefix.run({"--batch=5"}).err, {"--batch=5: unknown; did you mean --batch-size? "});
   expect_parts(two.run({"--save-ev", "5"}).err, {"did you mean --save-every, --save-every-steps? "});
