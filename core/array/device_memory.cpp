@@ -1,8 +1,9 @@
 #include <tandem/core/array/device_memory.h>
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/number_in.h>
 
-#include <charconv>
 #include <string>
+#include <string_view>
 
 namespace tandem {
 
@@ -38,10 +39,7 @@ Device parse_device(std::string_view text) {
   if (text == "cuda") return Device::cuda(0);
   constexpr std::string_view prefix = "cuda:";
   if (text.starts_with(prefix)) {
-    const std::string_view number = text.substr(prefix.size());
-    int index = -1;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-    if (error == std::errc() && end == number.data() + number.size() && index >= 0) return Device::cuda(index);
+    if (const auto index = number_in(text.substr(prefix.size()), 0)) return Device::cuda(*index);
   }
   detail::fail("'", text, "' is not a device: expected cpu, cuda or cuda:1");
 }

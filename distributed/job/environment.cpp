@@ -1,11 +1,11 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/number_in.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/launcher_kind.h>
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/system/host_identity.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -21,13 +21,11 @@ int Variables::number(const char* name, int low, int high) const {
   TANDEM_CHECK(!value.empty(), name,
                " is not set, though other variables of the same launcher are: start the program with tandemrun, "
                "torchrun, mpirun or srun, or alone with none of them set");
-  int number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  const bool is_number = error == std::errc() && end == value.data() + value.size();
-  TANDEM_CHECK(is_number && number >= low && number <= high, name, " is \"", value, "\", expected a number ",
-               high == any ? "of at least " : "from ", low, high == any ? "" : " to " + std::to_string(high),
+  const auto number = number_in(value, low, high);
+  TANDEM_CHECK(number, name, " is \"", value, "\", expected a number ", high == any ? "of at least " : "from ", low,
+               high == any ? "" : " to " + std::to_string(high),
                ": start the program with tandemrun or torchrun, or unset it");
-  return number;
+  return *number;
 }
 
 bool Variables::truth(const char* name) const {

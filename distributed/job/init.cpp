@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/number_in.h>
 #include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/groups/device_group.h>
 #include <tandem/distributed/groups/host/host_group.h>
@@ -6,7 +7,6 @@
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/rendezvous.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -28,10 +28,8 @@ Endpoint parse_endpoint(const std::string& method) {
   std::string host = method.substr(tcp.size(), colon - tcp.size());
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   const std::string port = method.substr(colon + 1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  TANDEM_CHECK(error == std::errc() && end == port.data() + port.size() && number >= 1 && number <= 65535,
-               "init method '", method, "' has the port ", port, ", expected a number from 1 to 65535");
+  TANDEM_CHECK(number_in(port, 1, 65535), "init method '", method, "' has the port ", port,
+               ", expected a number from 1 to 65535");
   return {host, port};
 }
 

@@ -1,5 +1,6 @@
 #include <tandem/core/array/device_memory.h>
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/number_in.h>
 #include <tandem/distributed/launch/launch_option_group.h>
 #include <tandem/distributed/launch/launch_options.h>
 #include <tandem/distributed/system/cores.h>
@@ -10,7 +11,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -115,16 +115,6 @@ std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::v
     if (option && option->get_items_expected_max() > 0 && !has_value && argument + 1 != arguments.end()) ++argument;
   }
   return argument;
-}
-
-// Parses the whole `text` as a number from `least` to `most`. Returns nullopt for any other text.
-template <class T>
-std::optional<T> number_in(const std::string& text, T least, T most) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || !(value >= least && value <= most)) return std::nullopt;
-  return value;
 }
 
 int parse_process_count(const std::string& text) {

@@ -1,7 +1,7 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/number_in.h>
 #include <tandem/distributed/store/table.h>
 
-#include <charconv>
 #include <utility>
 
 namespace tandem::distributed {
@@ -37,9 +37,9 @@ void StoreTable::set(const std::string& key, std::string value) {
 std::int64_t StoreTable::add(const std::string& key, std::int64_t delta) {
   std::int64_t sum = 0;
   if (const auto found = values_.find(key); found != values_.end()) {
-    const char* end_of_text = found->second.data() + found->second.size();
-    const auto [end, failure] = std::from_chars(found->second.data(), end_of_text, sum);
-    TANDEM_CHECK(failure == std::errc() && end == end_of_text, "add: the value of the key is not a number");
+    const auto number = number_in<std::int64_t>(found->second);
+    TANDEM_CHECK(number, "add: the value of the key is not a number");
+    sum = *number;
   }
   TANDEM_CHECK(!__builtin_add_overflow(sum, delta, &sum), "add: the sum does not fit in 64 bits");
   set(key, std::to_string(sum));

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/deadline.h>
+#include <tandem/core/base/number_in.h>
 #include <tandem/distributed/system/host_address.h>
 #include <tandem/distributed/system/host_identity.h>
 #include <tandem/distributed/system/network_interface.h>
@@ -10,7 +11,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -79,14 +79,10 @@ std::string address_in(const std::string& network) {
   std::size_t size = 0;
   if (inet_pton(AF_INET, base.c_str(), bytes) == 1) size = 4;
   else if (inet_pton(AF_INET6, base.c_str(), bytes) == 1) size = 16;
-  int prefix = -1;
-  const char* end = network.data() + network.size();
-  const auto parsed = std::from_chars(network.data() + slash + 1, end, prefix);
-  TANDEM_CHECK(
-      size > 0 && parsed.ec == std::errc() && parsed.ptr == end && prefix >= 0 && prefix <= static_cast<int>(size) * 8,
-      "interface '", network, "' is not a network like 10.1.0.0/16");
+  const auto prefix = number_in(network.substr(slash + 1), 0, static_cast<int>(size) * 8);
+  TANDEM_CHECK(size > 0 && prefix, "interface '", network, "' is not a network like 10.1.0.0/16");
   for (const auto& a : addresses_of_this_host()) {
-    if (in_network(a.bytes, {bytes, bytes + size}, prefix)) return a.text;
+    if (in_network(a.bytes, {bytes, bytes + size}, *prefix)) return a.text;
   }
   detail::fail("host ", host_name(), " has no address in the network ", network);
 }

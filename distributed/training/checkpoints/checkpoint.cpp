@@ -1,9 +1,9 @@
+#include <tandem/core/base/number_in.h>
 #include <tandem/core/io/input_file.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -84,13 +84,11 @@ std::string text_in(const std::map<std::string, std::string>& metadata, const st
 }
 
 template <class T>
-T number_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
+T count_in(const std::map<std::string, std::string>& metadata, const std::string& key) {
   const auto text = text_in(metadata, key);
-  T value{};
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  TANDEM_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size() && value >= 0, "its \"", key,
-               "\" is \"", text, "\", not a number");
-  return value;
+  const auto value = number_in<T>(text, 0);
+  TANDEM_CHECK(value, "its \"", key, "\" is \"", text, "\", not a number");
+  return *value;
 }
 
 void read_metadata(const std::map<std::string, std::string>& metadata, TrainingState& state) {
@@ -98,15 +96,15 @@ void read_metadata(const std::map<std::string, std::string>& metadata, TrainingS
   if (version != format_version)
     throw UnreadableFile("its format is " + version + ", but this program reads " + format_version);
   state.program = text_in(metadata, "program");
-  state.epoch = number_in<std::int64_t>(metadata, "epoch");
-  state.step = number_in<std::int64_t>(metadata, "step");
-  state.position = number_in<std::int64_t>(metadata, "position");
-  state.seed = number_in<std::uint64_t>(metadata, "seed");
-  state.world_size = number_in<std::int64_t>(metadata, "world_size");
-  state.batch_size = number_in<std::int64_t>(metadata, "batch_size");
-  state.accumulate = number_in<std::int64_t>(metadata, "accumulate");
-  state.before = number_in<std::int64_t>(metadata, "before");
-  state.dataset_size = number_in<std::int64_t>(metadata, "dataset_size");
+  state.epoch = count_in<std::int64_t>(metadata, "epoch");
+  state.step = count_in<std::int64_t>(metadata, "step");
+  state.position = count_in<std::int64_t>(metadata, "position");
+  state.seed = count_in<std::uint64_t>(metadata, "seed");
+  state.world_size = count_in<std::int64_t>(metadata, "world_size");
+  state.batch_size = count_in<std::int64_t>(metadata, "batch_size");
+  state.accumulate = count_in<std::int64_t>(metadata, "accumulate");
+  state.before = count_in<std::int64_t>(metadata, "before");
+  state.dataset_size = count_in<std::int64_t>(metadata, "dataset_size");
   state.options = text_in(metadata, "options");
   state.best_of = text_in(metadata, "best_of");
   state.best = text_in(metadata, "best");

@@ -1,3 +1,4 @@
+#include <tandem/core/base/number_in.h>
 #include <tandem/distributed/system/unknown_option.h>
 #include <tandem/distributed/system/version.h>
 #include <tandem/distributed/training/options/option_parser.h>
@@ -36,14 +37,10 @@ std::string allowed(OptionRange range) {
 // Converts the whole `text` to a number. Throws a UsageError unless it is a finite T in `range`.
 template <class T>
 T parse_number(const std::string& name, const std::string& text, OptionRange range) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  bool valid = result.ec == std::errc() && result.ptr == end;
-  if constexpr (std::is_floating_point_v<T>) valid = valid && std::isfinite(value);
-  valid = valid && static_cast<double>(value) >= range.min && static_cast<double>(value) <= range.max;
-  if (!valid) throw UsageError(name + " " + text + ": expected " + allowed<T>(range));
-  return value;
+  const auto value = number_in<T>(text);  // finite, because the largest finite number is the limit
+  if (!value || static_cast<double>(*value) < range.min || static_cast<double>(*value) > range.max)
+    throw UsageError(name + " " + text + ": expected " + allowed<T>(range));
+  return *value;
 }
 
 std::string list(const std::vector<std::string>& names) {

@@ -1,3 +1,4 @@
+#include <tandem/core/base/number_in.h>
 #include <tandem/core/base/thread.h>
 #include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/system/signal_stack.h>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -55,11 +55,9 @@ void take(int signal) {
 std::optional<Seconds> grace_time() {
   const char* const text = std::getenv("TANDEM_GRACE");
   if (!text) return {};
-  const std::string_view view(text);
-  double seconds = 0;
-  const auto result = std::from_chars(view.data(), view.data() + view.size(), seconds);
-  if (result.ec != std::errc() || result.ptr != view.data() + view.size() || !(seconds > 0)) return {};
-  return Seconds(seconds);
+  const auto seconds = number_in<double>(text);
+  if (!seconds || *seconds <= 0) return {};
+  return Seconds(*seconds);
 }
 
 }  // namespace
