@@ -184,7 +184,7 @@ nlohmann::json measure(const std::string& name, std::int64_t batch, std::int64_t
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 7 && argc != 8) throw Error("network_step MODEL BATCH SIZE DTYPE STEPS DEVICE [PROFILE]");
+  if (argc != 7 && argc != 8) throw Error("expected the arguments MODEL BATCH SIZE DTYPE STEPS DEVICE [PROFILE]");
   std::cout << measure(argv[1], std::stoll(argv[2]), std::stoll(argv[3]),
                        std::string(argv[4]) == "bf16" ? DType::bf16 : DType::f32, std::stoi(argv[5]),
                        std::string(argv[6]) == "cuda" ? Device::cuda(0) : Device{}, argc == 8 ? argv[7] : "")

@@ -391,7 +391,7 @@ int main(int argc, char** argv) try {
                 world);
     const auto together = run_ranks(world, [&](const Ring& ring) { return train(images, tests, ring); });
     std::printf("One process that adds %d shards in the order of the ring:\n", world);
-    if (train(images, tests, Ring{}, world) != together) fail("the bits differ from those of the ring");
+    if (train(images, tests, Ring{}, world) != together) fail("the weights differ from those of the ring");
     float apart = 0;
     for (std::size_t i = 0; i < alone.size(); ++i) apart = std::max(apart, std::abs(together[i] - alone[i]));
     std::puts("  the same bits: the same numbers were added in the same order");

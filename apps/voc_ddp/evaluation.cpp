@@ -34,7 +34,7 @@ void check_output(const std::string& option, const std::filesystem::path& folder
   // Both forms of the path are checked, because `folder` may be a link to a data set's folder, or a link inside one.
   for (const fs::path& path : {fs::weakly_canonical(folder, error), fs::absolute(folder).lexically_normal()})
     if (fs::exists((path / "").parent_path().parent_path() / "ImageSets", error))
-      throw distributed::UsageError(option + " " + folder.string() + ": it belongs to a data set: give another folder");
+      throw distributed::UsageError(option + " " + folder.string() + " is inside a data set: give another folder");
 }
 
 void check_weights(const std::string& weights) {

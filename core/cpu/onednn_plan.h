@@ -99,7 +99,7 @@ std::optional<Plan> make_plan(Build build) {
 template <class Desc>
 void refuse(const Desc& desc, std::string_view implementation) {
   if (std::string_view(desc.impl_info_str()).starts_with(implementation))
-    throw dnnl::error(dnnl_unimplemented, "an implementation that is slow or wrong");
+    throw dnnl::error(dnnl_unimplemented, "oneDNN offers only an implementation that is slow or wrong");
 }
 
 inline bool supported(DType dtype) { return dtype == DType::f32 || (dtype == DType::bf16 && has_avx512()); }

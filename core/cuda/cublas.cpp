@@ -52,7 +52,7 @@ cudaDataType_t type_of(DType dtype) {
     case DType::f64: return CUDA_R_64F;
     case DType::bf16: return CUDA_R_16BF;
     case DType::f16: return CUDA_R_16F;
-    default: detail::fail("matmul: cuBLAS multiplies floating numbers, got ", dtype);
+    default: detail::fail("matmul: needs a floating dtype, got ", dtype);
   }
 }
 

@@ -115,7 +115,7 @@ cudnnDataType_t type_of(DType dtype) {
     case DType::f64: return CUDNN_DATA_DOUBLE;
     case DType::bf16: return CUDNN_DATA_BFLOAT16;
     case DType::f16: return CUDNN_DATA_HALF;
-    default: detail::fail("conv2d: cuDNN convolves floating numbers, got ", dtype);
+    default: detail::fail("conv2d: needs a floating dtype, got ", dtype);
   }
 }
 

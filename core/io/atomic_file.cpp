@@ -93,8 +93,8 @@ void AtomicFile::close_and_remove() noexcept {
 
 void AtomicFile::fail(const char* step, int error_number) {
   close_and_remove();
-  detail::fail("cannot write ", path_.string(), ": could not ", step, " after ", written_,
-               " bytes: ", explain_file_error(error_number), ". The previous file is unchanged.");
+  detail::fail("cannot write ", path_.string(), ": could not ", step, " (", written_,
+               " bytes had been written): ", explain_file_error(error_number), ". The previous file is unchanged.");
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -172,7 +172,7 @@ std::string_view LegacyContents::parse(std::string_view bytes, Pickle& keys) {
   };
   const Pickle number = next(most_preface_values);
   file_.check(number[number.root].kind == Kind::opaque && number[number.root].text == magic,
-              "is not a file of torch.save: it begins with another pickle");
+              "was not written by torch.save: its first pickle is not torch.save's magic number");
   const Pickle version = next(most_preface_values);
   file_.check(version[version.root].integer == 1001, "is of version ", version[version.root].integer,
               " of PyTorch's old format, expected 1001");
@@ -228,7 +228,7 @@ std::unique_ptr<PthContents> open_pth(const InputFile& file) {
   char first[2] = {};
   file.read(first, std::min<std::uint64_t>(file.size(), sizeof first), 0);
   if (std::memcmp(first, "PK", 2) == 0) return std::make_unique<ZipContents>(file);
-  file.check(first[0] == '\x80', "begins neither as a zip archive nor as a pickle: it is not a file of torch.save");
+  file.check(first[0] == '\x80', "begins neither as a zip archive nor as a pickle: it was not written by torch.save");
   return std::make_unique<LegacyContents>(file);
 }
 

@@ -430,8 +430,8 @@ bool Unpickler::step(std::uint8_t opcode) {
       top();
       break;
     default:
-      check(false, "refused opcode ", int{opcode}, " of its pickle at byte ", at_ - 1,
-            ": state dicts never contain it; it is damaged or malicious");
+      check(false, "its pickle has the opcode ", int{opcode}, " at byte ", at_ - 1,
+            ", which state dicts never contain: it is damaged or malicious");
   }
   return false;
 }

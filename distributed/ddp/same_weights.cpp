@@ -53,8 +53,8 @@ void check_same_weights(const std::vector<NamedTensor>& parameters, const data::
                "same passes, or set the epoch: loader.epoch(number)");
   detail::fail(
       "the ranks no longer hold the same weights: the first parameter that differs is ", parameters[first].name,
-      ", on ", others,
-      " it differs from rank 0. All ranks must change their weights in the same way: load the same weights, set the "
+      ", which on ", others,
+      " differs from rank 0's. All ranks must change their weights in the same way: load the same weights, set the "
       "same learning rate, take the same number of optimizer steps");
 }
 

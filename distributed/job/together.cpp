@@ -62,16 +62,16 @@ class TextRound {
       ask_for_signs(store_);
       const auto name = [&] { return member_of(store_, rank).name(); };
       if (has_left(store_, rank) && !store_.check({key(rank)}))
-        throw PeerError(name() + " has left, while others wait for " + work.what);
+        throw PeerError(name() + " has left, while the other ranks wait for " + work.what);
       if (const auto failure = failure_of_group(store_); !failure.empty()) throw PeerError(failure);
       sign.update(last_sign(store_, rank));
       // If this rank's own signs are missing too, the group has no watchdog, so no rank gives signs of life.
       const bool is_silent = Clock::now() - sign.since > group_.timeout();
       if (is_silent && !(sign.text.empty() && last_sign(store_, group_.rank()).empty()))
         throw PeerError(name() + " has given no sign of life for " + seconds_text(group_.timeout()) +
-                        ", while others wait for " + work.what);
+                        ", while the other ranks wait for " + work.what);
       if (Clock::now() - start > work.longest)
-        throw PeerError(name() + " is alive, but others have waited for " + work.what + " for " +
+        throw PeerError(name() + " is alive, but the other ranks have waited for " + work.what + " for " +
                         seconds_text(work.longest) + ", the limit for this work");
     }
   }

@@ -226,8 +226,8 @@ void ManyNodes::exchange(const NodeStatus& status) try {
 } catch (const ForeignText&) {
   throw;  // the node that serves the store is still there
 } catch (const Error& error) {
-  detail::fail("lost the node that serves ", endpoint_name(options_.master_addr, options_.master_port),
-               ", without which the job cannot continue: ", error.what());
+  detail::fail("lost the node that serves the store at ", endpoint_name(options_.master_addr, options_.master_port),
+               "; the job cannot continue without it: ", error.what());
 }
 
 bool ManyNodes::decide() {

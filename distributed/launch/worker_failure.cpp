@@ -154,7 +154,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   // If a rank fails for its own reason, ranks that ended early are not the cause.
   if (!ended_early.empty() && (first.saw_another || first.message.empty()))
     text << "  " << rank_list(ended_early)
-         << " ended (exit code 0) while others still worked: did the loop end early there? "
+         << " ended (exit code 0) while the other ranks still worked: did the loop end early there? "
             "(join(ddp, loop) covers uneven inputs)\n";
   // Many ranks often fail for the same reason. One line covers all of them.
   const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {

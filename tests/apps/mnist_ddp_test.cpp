@@ -184,7 +184,7 @@ TEST_F(MnistDdp, trains_with_every_strategy) {
 
   const auto refused = run_mnist_ddp(2, with_data({"--strategy", "dp"}));
   EXPECT_EQ(refused.code, 2);
-  expect_parts(refused.err, {"--strategy dp: its threads are in one process, and this job has 2"});
+  expect_parts(refused.err, {"--strategy dp runs its threads in a single process, but this job has 2 processes"});
 }
 
 TEST_F(MnistDdp, finds_a_learning_rate) {

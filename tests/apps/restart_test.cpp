@@ -218,7 +218,7 @@ TEST_F(TwoHosts, ALostNetworkEndsBothSides) {
   EXPECT_NE(first.finish(30s), 0);
   EXPECT_NE(second.finish(30s), 0);
   expect_parts(first.err(), {"--node-rank 1) has not been heard from"});
-  expect_parts(second.err(), {"lost the node that serves " + hosts_.address(0)});
+  expect_parts(second.err(), {"lost the node that serves the store at " + hosts_.address(0)});
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
       const auto outcome = train(
           processes, {"--data", path("data"), "--batch-size", "1", "--epochs", "0", "--predict", predictions.string()});
       EXPECT_EQ(outcome.code, 2) << predictions;
-      EXPECT_NE(outcome.err.find("it belongs to a data set"), std::string::npos) << outcome.err;
+      EXPECT_NE(outcome.err.find("is inside a data set"), std::string::npos) << outcome.err;
     }
     EXPECT_TRUE(read_bytes(mask) == truth);
     EXPECT_TRUE(fs::is_empty(folder / "elsewhere"));

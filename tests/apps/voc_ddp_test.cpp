@@ -126,7 +126,7 @@ TEST_F(VocDdp, processes_share_the_pictures_to_predict) {
   const std::string year = path("data/VOCdevkit/VOC2012/");
   std::filesystem::copy(voc_sample, folder / "data", std::filesystem::copy_options::recursive);
   const std::string truth = testing::read_bytes(year + "SegmentationClass/scene_a.png");
-  expect(2, "data/VOCdevkit/VOC2012/SegmentationClass", {year + "JPEGImages/scene_a.jpg"}, "it belongs to a data set");
+  expect(2, "data/VOCdevkit/VOC2012/SegmentationClass", {year + "JPEGImages/scene_a.jpg"}, "is inside a data set");
   EXPECT_TRUE(testing::read_bytes(year + "SegmentationClass/scene_a.png") == truth);
   expect(2, "x", {}, "IMAGE is required");
   expect(2, "x", {all[0], "--weights", "nonsense"}, "deeplabv3_resnet101_coco");

@@ -64,7 +64,8 @@ TEST(NcclGroup, a_peer_that_leaves_is_named_on_all_others_at_once) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   for (const int rank : {0, 2}) {
     EXPECT_NE(texts[rank].find("rank 1 ("), std::string::npos) << texts[rank];
-    EXPECT_NE(texts[rank].find("has left while others wait in all_reduce 'last'"), std::string::npos) << texts[rank];
+    EXPECT_NE(texts[rank].find("has left while the other ranks wait in all_reduce 'last'"), std::string::npos)
+        << texts[rank];
   }
 }
 
@@ -269,7 +270,8 @@ TEST(NcclGroup, a_peer_that_leaves_while_the_gpus_are_connected_is_named) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   const auto text = message_of(results[0]);
   EXPECT_NE(text.find("rank 1 ("), std::string::npos) << text;
-  EXPECT_NE(text.find("has left while others wait in connecting the GPUs with NCCL"), std::string::npos) << text;
+  EXPECT_NE(text.find("has left while the other ranks wait in connecting the GPUs with NCCL"), std::string::npos)
+      << text;
 }
 
 TEST(NcclGroup, slices_of_a_gpu_are_no_shared_gpu) {

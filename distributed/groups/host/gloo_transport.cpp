@@ -92,7 +92,7 @@ class GlooTransport : public HostTransport {
       detail::fail(members[rank_].name(), " at ", address, " could not connect to all other ranks: ", reason,
                    is_out_of_files
                        ? ": raise the limit (ulimit -n)"
-                       : ". Check whether the hosts can reach each other at such addresses (--interface chooses "
+                       : ". Check whether the hosts can reach each other's addresses (--interface chooses "
                          "the network), and whether a firewall lets all ports through: Gloo uses any free port");
     }
   }

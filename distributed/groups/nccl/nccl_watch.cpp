@@ -127,7 +127,7 @@ std::string NcclExecutor::find_failure() {
   if (!std::exchange(neighbour_left_, true)) left_since_ = now;
   if (now - left_since_ < (in_order ? timeout_ : patience) || (front && since > left_since_)) return "";
   const auto departed = find_departed();
-  return departed.empty() ? "" : departed + " while others wait in " + what;
+  return departed.empty() ? "" : departed + " while the other ranks wait in " + what;
 }
 
 bool NcclExecutor::has_left(int rank) {
@@ -183,7 +183,7 @@ std::function<void()> NcclExecutor::patience_for(const ObservedOperation& operat
     if (now > deadline) throw PeerError(explain_late(operation));
     if (now < look) return;
     look = now + look_period;
-    if (has_left(next_)) throw PeerError(find_departed() + " while others wait in " + operation.what);
+    if (has_left(next_)) throw PeerError(find_departed() + " while the other ranks wait in " + operation.what);
   };
 }
 

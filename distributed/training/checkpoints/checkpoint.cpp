@@ -155,7 +155,7 @@ void save_checkpoint(const fs::path& folder, const TrainingState& state, std::in
     TrainingState read;
     read_metadata(metadata, read);
   } catch (const Error& error) {
-    throw Error("save_checkpoint: this checkpoint could not be read back: " + std::string(error.what()));
+    throw Error("save_checkpoint: refused a checkpoint that could not be loaded again: " + std::string(error.what()));
   }
   const auto& expected = state.to_write ? state.to_write->all() : std::vector<ExpectedArray>();
   write_safetensors(written, arrays_of(state), metadata, Checksums::crc32, expected,
@@ -237,7 +237,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
       detail::fail("the newest checkpoint can't be read, though it may be intact: ", path.string(), ": ", error.what(),
                    "; to continue from an older one, move it out of the folder");
     } catch (const Error& error) {
-      report("warning: the checkpoint " + path.string() + " is damaged and left out: " + error.what());
+      report("warning: skipped the checkpoint " + path.string() + ", which is damaged: " + error.what());
       continue;
     }
     TANDEM_CHECK(writer == program, "the checkpoint ", path.string(), " was written by ", writer, ", this is ", program,

@@ -228,8 +228,8 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
     if (deterministic) set_tf32(false, false);
     choose_device(environment);
     if (strategy == StrategyChoice::dp && environment.world_size > 1)
-      throw UsageError("--strategy dp: its threads are in one process, and this job has " +
-                       std::to_string(environment.world_size) + ": start one, or use --strategy ddp");
+      throw UsageError("--strategy dp runs its threads in a single process, but this job has " +
+                       std::to_string(environment.world_size) + " processes: start only one, or use --strategy ddp");
     // A Trainer starts the trace of some steps.
     const bool all_steps = profile_steps == StepWindow{};
     const ProfileOfRun traced(all_steps ? profile_of(environment.rank, environment.world_size) : "", environment.rank);

@@ -33,7 +33,7 @@ class Board {
     for (int rank = 0; rank < world_; ++rank)
       for (unsigned progress = 0; progress < target; std::this_thread::yield()) {
         progress = places()[rank].progress.load(std::memory_order_acquire);
-        if (progress == gone) throw std::runtime_error("rank " + std::to_string(rank) + " is closed");
+        if (progress == gone) throw std::runtime_error("rank " + std::to_string(rank) + " has given up");
       }
   }
 

@@ -183,8 +183,8 @@ TEST(AtomicFile, FailedWriteLeavesTheOldFileAndNoTemporary) {
   {
     const testing::FullDisk full(1000);
     AtomicFile file(folder / "a");
-    EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "after 1000 bytes", "File too large",
-                 "is unchanged");
+    EXPECT_ERROR(file.write(text.data(), text.size()), (folder / "a").string(), "1000 bytes had been written",
+                 "File too large", "is unchanged");
     EXPECT_ERROR(file.write(text.data(), 1), "was already committed");
     EXPECT_ERROR(file.commit(), "was already committed");
   }

@@ -101,8 +101,9 @@ TEST(RunTogether, ends_when_a_rank_works_longer_than_its_work_may_take) {
                  {.what = "reading the data", .longest = milliseconds(500)});
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-  testing::expect_parts(testing::message_of(results[0]),
-                        {"rank 1 (", ", pid ", "is alive, but others have waited for reading the data for 0.5 s"});
+  testing::expect_parts(
+      testing::message_of(results[0]),
+      {"rank 1 (", ", pid ", "is alive, but the other ranks have waited for reading the data for 0.5 s"});
 }
 
 TEST(RunTogether, ends_when_a_rank_that_others_wait_for_is_gone) {

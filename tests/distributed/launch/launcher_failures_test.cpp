@@ -35,9 +35,10 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
 
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
   EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
-  expect_parts(err(),
-               {"rank 0 failed first: exit code 7",
-                "\n  ranks 1 and 2 ended (exit code 0) while others still worked: did the loop end early there?"});
+  expect_parts(
+      err(),
+      {"rank 0 failed first: exit code 7",
+       "\n  ranks 1 and 2 ended (exit code 0) while the other ranks still worked: did the loop end early there?"});
   EXPECT_EQ(run_shell(2, "exit $((RANK * 7))"), 7);
 }
 

@@ -153,7 +153,7 @@ TEST_F(SeveralNodes, ANodeWithoutTheServingOneEnds) {
   first->send(SIGKILL);
   EXPECT_EQ(first->finish(10s), 128 + SIGKILL);
   EXPECT_EQ(second->finish(10s), 1);
-  expect_parts(second->err(), {"lost the node that serves 127.0.0.1:" + port_});
+  expect_parts(second->err(), {"lost the node that serves the store at 127.0.0.1:" + port_});
 }
 
 TEST_F(SeveralNodes, WithoutTheServingOneSaysWhatToLookAt) {

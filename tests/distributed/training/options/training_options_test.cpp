@@ -303,7 +303,7 @@ TEST(TrainingOptions, replicas_are_in_one_process) {
   unsetenv("WORLD_SIZE");
   EXPECT_EQ(result.code, 2);
   EXPECT_FALSE(result.ran);
-  expect_parts(result.err, {"--strategy dp: its threads are in one process, and this job has 2"});
+  expect_parts(result.err, {"--strategy dp runs its threads in a single process, but this job has 2 processes"});
 }
 
 TEST(TrainingOptions, an_exception_becomes_a_message_and_exit_code_1) {
