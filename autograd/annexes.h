@@ -1,4 +1,4 @@
-// Adds the annexes of this layer to the layer's lists (core/base/annex.h).
+// Lets the annexes of this layer add their entries to the layer's lists (core/base/annex.h).
 #pragma once
 
 #include <tandem/core/base/annex.h>

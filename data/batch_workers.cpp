@@ -14,7 +14,7 @@
 namespace tandem::data {
 
 // State shared by the workers and the thread that takes batches. Batch k is stored in place k modulo the number of
-// places, from when a worker has made it until it is taken.
+// places, from the moment at which a worker has made it until it is taken.
 struct BatchWorkers::Shared {
   struct Place {
     Batch batch;

@@ -15,9 +15,9 @@ namespace tandem::nn {
 // Write braces: with braces, C++ constructs the modules from left to right. This fixes the order in which the modules
 // draw their initial weights. A single Sequential in the braces is a module like any other. Clang 19 instead treats it
 // as a copy (defect report CWG 2137); add it with push_back() there. A BatchNorm2d, a ReLU after it, and 2 x 2 max
-// pooling after the ReLU run as one operation. If other max pooling without dilation and ceil_mode follows a ReLU, the
-// ReLU runs last. Neither changes the result. Modules with forward hooks, and classes derived from ReLU or MaxPool2d,
-// run one by one.
+// pooling after the ReLU run as one operation. If any other max pooling follows a ReLU, with neither dilation nor
+// ceil_mode, the pooling runs before the ReLU. Neither changes the result. Modules with forward hooks, and classes
+// derived from ReLU or MaxPool2d, run one by one.
 class Sequential : public Container {
  public:
   // One module or function in the list.

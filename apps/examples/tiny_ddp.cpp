@@ -203,7 +203,7 @@ struct Ring {
   int next = -1, previous = -1;  // sockets to the ranks on either side
 
   // Sends to the next rank and receives from the previous one, both at once. If every rank first sent and then
-  // received, all would wait forever as soon as a message is larger than what the system keeps for a socket.
+  // received, all would wait forever as soon as a message is larger than the socket's buffers.
   void exchange(std::span<const float> out, std::span<float> in) const {
     auto from = std::as_bytes(out);
     auto to = std::as_writable_bytes(in);

@@ -22,7 +22,7 @@ using nn::models::SegmentationModel;
 
 namespace {
 
-// The number of images in the event file per evaluation. Chosen: enough to inspect, and the file stays small.
+// The number of images in the event file per evaluation. This many are enough to inspect, and the file stays small.
 constexpr std::size_t shown_pictures = 4;
 
 struct Settings {

@@ -6,7 +6,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Chosen: four slices fit into the clock's longest step. A thread that is scheduled late therefore loses no time.
+// Four slices fit into the clock's longest step. A thread that is scheduled late therefore loses no time.
 constexpr milliseconds slice{250}, longest_step{1000};
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t alignment = 64;  // bytes: a cache line, which is also the widest vector
-// Chosen: any machine can spare this much, and a small network never reaches it.
+// Any machine can spare this much, and a small network never reaches it.
 constexpr std::size_t most_cached = std::size_t{256} << 20;
 
 class HostMemory : public MemorySource {

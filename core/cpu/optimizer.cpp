@@ -16,7 +16,8 @@ namespace {
 constexpr std::int64_t piece = cpu::parallel_grain / 2;  // numbers that a thread processes at a time
 
 // The numbers of all segments, one segment after the other, divided into pieces of equal size. Threads can thus share
-// many small segments as well as one large segment. Segments begin and are divided at cache line boundaries.
+// many small segments as well as one large segment. Each segment begins at a cache line boundary, and is divided only
+// at such boundaries.
 template <class Segment>
 class Pieces {
  public:

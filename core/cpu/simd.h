@@ -208,8 +208,8 @@ template <int L, class T>
   for (std::int64_t i = 0; i < count; ++i) to[i] = all[first + i];
 }
 
-// Loads small numbers that are stored as bytes, such as places in a window, in the width of a mask. It is spelled out
-// for AVX-512, where GCC would convert byte by byte.
+// Loads L numbers that are stored as bytes, such as places in a window, and widens each to M, the element type of a
+// mask. The function is written out for AVX-512, because GCC would convert byte by byte there.
 template <int L, class M>
 inline vec<M, L> load_bytes(const std::uint8_t* from) {
 #ifdef __AVX512F__

@@ -64,7 +64,7 @@ C sum_of_exponentials(const T* x, std::int64_t n, C highest) {
   return M::sum(sum);
 }
 
-// Returns the highest numbers of `some` adjacent rows, whose elements are `after` apart.
+// Returns the highest number of each of `some` adjacent columns. A column has n elements, which are `after` apart.
 template <class C, class T>
 typename RowMath<C>::V highest_of_columns(const T* x, std::int64_t n, std::int64_t after, std::int64_t some) {
   using M = RowMath<C>;

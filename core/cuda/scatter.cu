@@ -25,7 +25,7 @@ struct Add {
   }
 };
 
-// `nest` walks over y's first slice along the dimension, over index and over source.
+// `nest` walks over index, over source and, in step with them, over y with its position along the dimension held at 0.
 template <class T, class F>
 __global__ void scatter_elements(LoopNest<3> nest, std::int64_t numel, std::int64_t count, std::int64_t stride,
                                  cuda::OperationName operation, F f, T* y, const std::int64_t* index, const T* source,

@@ -46,7 +46,7 @@ void CachingAllocator::empty_cache() {
 }
 
 void CachingAllocator::note_use() {
-  // Chosen: hundreds of steps of a small network, or tens of steps of a large one.
+  // This is hundreds of steps of a small network, or tens of steps of a large one.
   constexpr std::uint64_t period = 50000;
   if (++requests_ % period == 0) peak_before_ = std::exchange(peak_now_, 0);
   peak_now_ = std::max(peak_now_, stats_.bytes_in_use);

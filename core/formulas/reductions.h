@@ -91,7 +91,7 @@ struct ExtremeMagnitude : Extreme<T, largest> {
   }
 };
 
-// Welford's mean and sum of squared deviations from it. Two of them are merged by Chan's formula.
+// Welford's mean and sum of squared deviations from it. merge() combines two Spreads by Chan's formula.
 template <class T>
 struct Spread {
   double count = 0, mean = 0, m2 = 0;

@@ -24,9 +24,9 @@ namespace tandem {
 // strides and offsets. int8 and int16 become i32. If a tensor is a negated view of its storage, the array has the
 // negated numbers.
 //
-// Only the requested tensors must be readable. Some tensors that torch.load(weights_only=True) reads are not supported
-// here: those with a complex, quantised or 8-bit floating dtype, sparse tensors, and tensors on the device meta. An
-// Error names such a tensor.
+// Only the requested tensors need to be readable. Some tensors that torch.load(weights_only=True) reads are not
+// supported here: those with a complex, quantised or 8-bit floating dtype, sparse tensors, and tensors on the device
+// meta. An Error names such a tensor.
 //
 // The reader checks a file before it allocates memory for its contents. An Error names the file and the problem:
 // opcodes and globals other than the few of state dicts ("refused global os.system"), sizes that do not fit the file,

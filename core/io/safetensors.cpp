@@ -178,7 +178,7 @@ class Reader : InputFile {
   void check_names(const std::vector<Entry>& entries, const std::map<std::string, std::string>& checksums) const {
     for (const auto& entry : entries)
       check(checksums.contains(entry.name), "tensor \"", entry.name, "\" has no checksum, but others have", advice);
-    // Names are unique, so equal sizes imply equal names.
+    // Every tensor has a checksum, and names are unique. If the numbers are equal, the names are therefore the same.
     check(entries.size() == checksums.size(), "it has checksums of ", checksums.size(), " tensors, but ",
           entries.size(), " tensors", advice);
   }

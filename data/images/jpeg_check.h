@@ -1,5 +1,5 @@
-// Checks of JPEG files that decoders omit. Without the checks of the tables, stb_image reads beyond the end of its
-// tables, and before version 2.28 even writes there.
+// Checks JPEG files for faults that decoders do not look for. Without the checks of the tables, stb_image reads beyond
+// the end of its tables, and before version 2.28 even writes there.
 #pragma once
 
 #include <cstdint>

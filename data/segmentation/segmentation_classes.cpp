@@ -11,7 +11,7 @@ namespace tandem::data {
 
 namespace {
 
-// Chosen so that the numbers of a stripe stay in the processor's cache: 4 MiB of f32.
+// The numbers of a stripe stay in the processor's cache: 4 MiB of f32.
 constexpr std::int64_t stripe_numbers = 1 << 20;
 
 }  // namespace

@@ -10,8 +10,9 @@
 
 namespace tandem::data {
 
-// The label colours of PASCAL VOC. Each group of three bits of a label, from the lowest on, gives one bit each of red,
-// green and blue, from the highest on. Label 0 is black, label 255 nearly white.
+// The label colours of PASCAL VOC. The bits of a label are taken in groups of three, starting with the lowest. The
+// first group gives the highest bits of red, green and blue, the next group the next lower bits, and so on. Label 0 is
+// black, label 255 nearly white.
 const std::array<Colour, 256>& voc_colours();
 
 // A mask (H, W) in VOC's colours: u8, or i64 with 0 to 255 -> (3, H, W) u8.

@@ -38,10 +38,11 @@ class StatefulHook {
 
 // A hook starts the communication of a bucket whose gradients are all final, and returns while the communication is
 // running. When the returned Work's wait() returns, the buffer must hold the mean over the ranks, bitwise identical on
-// all ranks. A null Work means that there is nothing to wait for. The hook runs on the thread of the backward pass,
-// which continues when the hook has returned. Computations on received numbers belong in finish_with()
-// (compress_hook.h). All ranks call the hook for the same buckets in the same order, so it may use any collective.
-// backward() rethrows an exception of the hook, and adds the rank and the bucket to its text.
+// all ranks. (A hook that averages only in some steps needs DistributedDataParallelOptions::compares_weights = false.)
+// A null Work means that there is nothing to wait for. The hook runs on the thread of the backward pass, which
+// continues when the hook has returned. Computations on received numbers belong in finish_with() (compress_hook.h). All
+// ranks call the hook for the same buckets in the same order, so it may use any collective. backward() rethrows an
+// exception of the hook, and adds the rank and the bucket to its text.
 //
 // A hook is a function, or a StatefulHook if a checkpoint must save its state.
 class CommunicationHook {

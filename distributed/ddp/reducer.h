@@ -64,7 +64,7 @@ class Reducer {
   // `order` contains each parameter that requires a gradient exactly once.
   void set_gradient_order(std::vector<std::int64_t> order);
 
-  // From now on, reports each step to `observer`, which must not be null. Throws an Error in the middle of a backward
+  // From now on, reports each step to `observer`, which must not be null. Throws an Error if called during a backward
   // pass.
   void observe(std::shared_ptr<ReducerObserver> observer);
   void expect_same_samples() { warns_if_same_ = false; }  // see DistributedDataParallel

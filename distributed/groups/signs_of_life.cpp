@@ -28,7 +28,7 @@ std::string report_to_ranks(Store& store, const std::string& failure) {
 }
 
 void await_reason(Store& store, int rank) try {
-  // Chosen: longer than a rank needs to ask the store about the others and to report a failure.
+  // This is longer than a rank needs to ask the store about the others and to report a failure.
   for (const auto end = RunningTime::now() + std::chrono::seconds(2); RunningTime::now() < end;) {
     if (!failure_of_group(store).empty() || has_left(store, rank)) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

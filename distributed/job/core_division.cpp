@@ -75,7 +75,7 @@ std::string divide_cores(ProcessGroup& group, bool is_given) {
 }
 
 void check_thread_settings() {
-  // Chosen: the OpenMP library keeps 100 bytes per thread on the stack.
+  // The OpenMP library keeps 100 bytes per thread on the stack, so this many need less than the smallest stack below.
   constexpr int most_threads = 4096;
   TANDEM_CHECK(omp_get_max_threads() <= most_threads, "OMP_NUM_THREADS is ", omp_get_max_threads(),
                ", expected at most ", most_threads, ": unset it to use the number of cores");

@@ -42,8 +42,8 @@ struct Environment {
 //   Slurm                SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...: in job steps (srun) only
 // It reads MASTER_ADDR and MASTER_PORT under every launcher. Jobs of Slurm, and jobs of mpirun on one host, need
 // neither. `variable` is getenv or, in tests, a similar function that returns null for a variable that is not set.
-// `needs_master` is whether the ranks meet at MASTER_ADDR. Throws an Error that names the variable if a value is not a
-// number, is out of range or contradicts another value.
+// `needs_master` says whether the ranks meet at MASTER_ADDR. Throws an Error that names the variable if a value is not
+// a number, is out of range or contradicts another value.
 Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master = true);
 Environment read_environment();
 

@@ -14,8 +14,8 @@ namespace tandem::distributed {
 namespace {
 
 // The rank that serves the store leaves last, because another rank may still be reading its last keys. Its destructor
-// waits for the other clients. A rank that continues without the group never leaves, so the wait is limited. Chosen: a
-// rank on an overloaded host leaves within 5 s, and a user can wait that long for the end of a program.
+// waits for the other clients. A rank that continues without the group never leaves, so the wait is limited. Even on an
+// overloaded host, a rank leaves within 5 s, and a user can wait that long for the end of a program.
 struct ServedStore {
   TcpStoreServer server;
   TcpStore client;
@@ -68,7 +68,7 @@ std::shared_ptr<Store> open_tcp_store(const Environment& environment, Store::Tim
   if (is_own) return serve_store(environment, client);
   // A program may have set a different address for its own processes and kept the launcher's other variables. A
   // launcher's store is running before the launcher starts a process. If no store answers at this address, this rank
-  // must therefore serve it. The timeout of 1 s is chosen: long for a running store, and short for a waiting user.
+  // must therefore serve it. The timeout of 1 s is long for a running store, and short for a waiting user.
   auto hasty = client;
   hasty.timeout = std::min<Store::Timeout>(timeout, std::chrono::seconds(1));
   try {

@@ -88,7 +88,7 @@ class Meeting {
   }
 
   // Rank 0 answers every process that writes to the guest book, until all ranks have arrived. It reads the book again
-  // after a pause of 1 to 20 ms (chosen: short for a user, and long for a store that many jobs use).
+  // after a pause of 1 to 20 ms, which is short for a user, and long for a store that many jobs use.
   void receive_guests(const std::string& number) {
     std::vector<int> missing;
     for (int rank = 1; rank < size_; ++rank) missing.push_back(rank);

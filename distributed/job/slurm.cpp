@@ -16,8 +16,7 @@
 namespace tandem::distributed {
 namespace {
 
-// Chosen: more nodes than a job has. Without a limit, a list of a few bytes could expand to more names than memory can
-// hold.
+// No job has this many nodes. Without a limit, a list of a few bytes could expand to more names than memory can hold.
 constexpr std::size_t max_nodes = std::size_t{1} << 16;
 constexpr std::size_t max_name = 255;  // bytes of a host name (RFC 1035, section 2.3.4)
 
@@ -137,7 +136,7 @@ bool is_in_slurm_step(const Variables& variables) {
   return variables.is_set("SLURM_STEP_NUM_TASKS") && !is_shell && !is_in_pty_shell(variables);
 }
 
-// Sets the local and node numbers of `result`, and knows_host.
+// Sets the local rank, the node rank, their counts and knows_host in `result`.
 void read_slurm_hosts(const Variables& variables, Environment& result) {
   if (!variables.is_set("SLURM_STEP_TASKS_PER_NODE") || !variables.is_set("SLURM_LOCALID")) {
     result.knows_host = result.world_size == 1;

@@ -71,7 +71,7 @@ std::string given_token(const std::function<const char*(const char*)>& variable)
   const auto token = text("TANDEM_STORE_TOKEN"), path = text("TANDEM_STORE_TOKEN_FILE");
   TANDEM_CHECK(token.size() <= 256, "TANDEM_STORE_TOKEN has ", token.size(), " bytes, but at most 256 are allowed");
   const auto given = token.empty() && !path.empty() ? read_secret(path) : token;
-  // Chosen: a shorter token can be guessed by trying. The output of openssl rand -hex 16 has 32 bytes.
+  // A shorter token can be guessed by trying. The output of openssl rand -hex 16 has 32 bytes.
   TANDEM_CHECK(
       given.empty() || given.size() >= 8, "the store's token has ", given.size(),
       given.size() == 1 ? " byte" : " bytes",

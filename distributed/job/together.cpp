@@ -16,7 +16,7 @@ namespace {
 
 using Clock = RunningTime;
 constexpr char failed = '!';  // the first character of a failed rank's text
-// The time between two checks whether a rank is still alive. Chosen: half the pause of the watchdog's thread, which
+// The time between two checks whether a rank is still alive. It is half the pause of the watchdog's thread, which
 // writes the signs of life.
 constexpr std::chrono::milliseconds look{250};
 
@@ -37,7 +37,7 @@ class TextRound {
   }
 
   // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until `others`
-  // other ranks have read the texts. It waits at most 2 s (chosen: the job fails anyway, and should not hang).
+  // other ranks have read the texts. It waits at most 2 s, because the job fails anyway and should not hang.
   void leave(int others) {
     const auto until = Clock::now() + std::chrono::seconds(2);
     std::int64_t ranks = store_.add(seen(round_), 1);

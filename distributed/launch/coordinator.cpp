@@ -65,8 +65,8 @@ void Coordinator::gather(Time now) {
   if (options_.node_rank) {
     std::stable_sort(here.begin(), here.end(), [](const auto& a, const auto& b) { return a.node_rank < b.node_rank; });
     // If a launcher died and was started again, its old status is still in the store. The old launcher is silent, so it
-    // must not count as a second node. Chosen: a launcher publishes every 0.1 s by default (--monitor-interval), so a
-    // launcher that has been silent for 2 s has probably died.
+    // must not count as a second node. A launcher publishes every 0.1 s by default (--monitor-interval), so a launcher
+    // that has been silent for 2 s has probably died.
     constexpr auto fresh = std::chrono::seconds(2);
     for (std::size_t i = 1; i < here.size(); ++i) {
       if (here[i - 1].node_rank != here[i].node_rank) continue;
@@ -166,8 +166,8 @@ void Coordinator::watch() {
 
 const NodeStatus* Coordinator::wrong_newcomer(Time now) const {
   // A program parses its command line first, so a later failure has a different reason. The number of refused nodes is
-  // limited, so a supervisor that repeatedly restarts a wrong launcher can't stop the other nodes forever. Chosen: a
-  // minute, and eight nodes.
+  // limited, so a supervisor that repeatedly restarts a wrong launcher can't stop the other nodes forever. The limits
+  // are a minute and eight nodes.
   constexpr auto soon = std::chrono::minutes(1);
   constexpr std::size_t most_refused = 8;
   if (now - gathering_since_ > soon || assignment_.refused.size() >= most_refused) return nullptr;

@@ -39,7 +39,7 @@ bool waits_for_all(const FlightEntry& entry) {
 
 // The bounds of the time by which one host's clock is ahead of another's, in nanoseconds.
 struct ClockDifference {
-  // Chosen: ten years. Larger values come from damaged files. The limit keeps sums of times from overflowing.
+  // Ten years. Larger values come from damaged files. The limit keeps sums of times from overflowing.
   static constexpr std::int64_t limit = std::int64_t{10} * 365 * 24 * 3600 * 1'000'000'000;
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
 

@@ -127,7 +127,7 @@ int parse_process_count(const std::string& text) {
     return gpus;
   }
   const int count = small_number(text);
-  // Chosen: far more ranks than a host has cores or GPUs. A larger number is probably a typo, and would use up the
+  // This is far more ranks than a host has cores or GPUs. A larger number is probably a typo, and would use up the
   // host's memory.
   constexpr int most = 1024;
   TANDEM_CHECK(count > 0 && count <= most, "--nproc-per-node ", text, ": expected a number from 1 to ", most,

@@ -55,7 +55,7 @@ struct LaunchOptions {
   StreamChoice redirects;                          // streams that go to files only
   StreamChoice tee;                                // streams that go to files and to the launcher's streams
   std::optional<std::set<int>> shown_local_ranks;  // the ranks whose output appears; not set: all
-  // The time between SIGTERM and SIGKILL. Chosen: a rank has time to end in order, and a user who stops a job does not
+  // The time between SIGTERM and SIGKILL. In 5 s, a rank has time to end in order, and a user who stops a job does not
   // wait long (torchrun: 30 s).
   Duration grace = std::chrono::seconds(5);
   bool open_store = false;  // whether the store asks for no token, which lets Python programs join

@@ -168,7 +168,7 @@ int Node::run() {
     say("stopped by " + signal_name(stopped_by_));
   }
   status_.stopped_by = stopped_by_;
-  // The reader of stdout or stderr may be stopped forever. Chosen: a running reader reads the rest within 2 s.
+  // The reader of stdout or stderr may be stopped forever. A running reader reads the rest within 2 s.
   const auto deadline = RunningTime::now() + std::chrono::seconds(2);
   out_.flush(deadline);
   if (!out_.failure().empty()) {
@@ -183,8 +183,8 @@ int Node::run() {
 void Node::leave() {
   status_.state = State::left;
   rendezvous_->report(status_);
-  // Chosen: after silence_allowed, every other node has left or counts as lost. The nodes get 5 s more to exchange
-  // that.
+  // After silence_allowed, every other node has left or counts as lost. The nodes get 5 s more to learn that from each
+  // other.
   const auto deadline = RunningTime::now() + options_.silence_allowed + std::chrono::seconds(5);
   while (!rendezvous_->is_released() && RunningTime::now() < deadline) {
     pollfd signal{signals_.fd(), POLLIN, 0};
@@ -274,8 +274,8 @@ void Node::poll_once() {
   const auto readers = group_ ? group_->readable() : std::vector<WorkerStream*>();
   for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
 
-  // Events end the wait. Chosen: without events, it ends after a second, because warn_once() checks a count that causes
-  // no event.
+  // Events end the wait. Without events, it ends after a second, because warn_once() checks a count that causes no
+  // event.
   auto next = RunningTime::now() + std::chrono::seconds(1);
   if (group_) next = std::min(next, group_->next());
   poll_until(watched.data(), watched.size(), next);

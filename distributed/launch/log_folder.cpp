@@ -87,7 +87,7 @@ fs::path LogFolder::keep_flight() {
   if (flight_.empty() || files_of(flight_).empty()) return {};
   std::erase(unkept_, flight_);
   kept_.push_back(flight_);
-  // A job may keep restarting for days. Chosen: the last eight failures are enough to see a repeated failure.
+  // A job may keep restarting for days. The last eight failures are enough to see a repeated failure.
   if (kept_.size() > 8) {
     remove_records(kept_.front());
     kept_.pop_front();

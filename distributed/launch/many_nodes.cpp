@@ -175,8 +175,8 @@ void ManyNodes::run() {
 }
 
 void ManyNodes::connect() {
-  // The node that serves the store may start much later, and the user may stop this launcher until then. Chosen: an
-  // attempt takes at most 1 s, so the launcher notices a stop within that time.
+  // The node that serves the store may start much later, and the user may stop this launcher until then. An attempt
+  // takes at most 1 s, so the launcher notices a stop within that time.
   const auto deadline = RunningTime::now() + options_.join_timeout;
   const auto name = endpoint_name(options_.master_addr, options_.master_port);
   for (bool is_reachable = false; !is_reachable && !is_over();) {

@@ -24,7 +24,7 @@ std::string cut(const std::string& text, std::size_t most) {
 // MiB). The first failure keeps the part that explain() shows, and each other failure keeps one line. Ranks often fail
 // with the same message, which is written only once.
 json to_json(const std::vector<WorkerFailure>& failures) {
-  // Chosen. JSON may need six times the bytes of a text, so the other messages need at most 6 MiB.
+  // JSON may need six times the bytes of a text, so the other messages need at most 6 MiB.
   constexpr std::size_t most_of_first = 16384, most_of_line = 1000, most_of_others = std::size_t{1} << 20;
   const auto most = std::clamp<std::size_t>(most_of_others / std::max<std::size_t>(1, failures.size()), 64, 1024);
   json result = json::array();

@@ -35,9 +35,9 @@ namespace {
 using std::chrono::system_clock;
 
 constexpr auto grace = std::chrono::seconds(5);  // as in LaunchOptions
-// How long spawn() waits after the first failure that it notices. If a rank dies, its peers fail because they lose
-// their connections, and spawn() may notice the end of a peer first. Chosen: long for such a race, and short for a
-// user.
+// The time for which spawn() waits after the first failure that it notices. If a rank dies, its peers fail because they
+// lose their connections, and spawn() may notice the end of a peer first. The time is long for such a race, and short
+// for a user.
 constexpr auto settling = std::chrono::milliseconds(100);
 
 // The message that the caller sends to the ranks once all of them have been started.
@@ -223,8 +223,8 @@ void Family::wait_until(Deadline deadline) {
     if (child.is_running) ends.push_back({child.reports.get(), 0, 0});
   }
   // A rank that ends closes its pipe. But a process that the rank left behind may keep the pipe open, so reap() must
-  // check from time to time (chosen: every 50 ms). The pipe may also be closed a moment before waitpid() notices the
-  // end. The pause of 1 ms keeps the callers' loops from spinning until then.
+  // check from time to time (every 50 ms). The pipe may also be closed a moment before waitpid() notices the end. The
+  // pause of 1 ms keeps the callers' loops from spinning until then.
   const auto most = std::min<Deadline>(deadline, RunningTime::now() + std::chrono::milliseconds(50));
   if (poll_until(ends.data(), ends.size(), most)) usleep(1000);
   reap();

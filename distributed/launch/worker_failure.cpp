@@ -117,9 +117,9 @@ std::optional<WorkerFailure> find_failure(int rank, pid_t pid, const WorkerEnd& 
 
 void sort_by_cause(std::vector<WorkerFailure>& failures) {
   // A rank that was ended by a signal could not record the time of its failure. Its peers notice their lost connections
-  // as soon as the launcher notices the end of the process, so this failure counts as one second older. Chosen: 1 s is
-  // far more than the launcher needs to notice an end, even on a loaded host. SIGABRT is different, because it usually
-  // means that the rank itself threw an error that was not caught.
+  // as soon as the launcher notices the end of the process, so this failure counts as one second older. 1 s is far more
+  // than the launcher needs to notice an end, even on a loaded host. SIGABRT is different, because it usually means
+  // that the rank itself threw an error that was not caught.
   const auto time = [](const WorkerFailure& failure) {
     const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
     return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));

@@ -189,9 +189,9 @@ void WorkerGroup::notice_ends() {
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;
     has_failed_ = true;
-    // Ranks that fail together should all report that before the launcher tells them to stop. Chosen: 200 ms is long
-    // for failures with the same cause (an error on all ranks, or a lost connection that all peers notice), and short
-    // for a user.
+    // Ranks that fail together should all report that before the launcher tells them to stop. 200 ms is long for
+    // failures with the same cause (an error on all ranks, or a lost connection that all peers notice), and short for a
+    // user.
     stop_at_ = RunningTime::now() + std::chrono::milliseconds(200);
   }
 }
@@ -204,8 +204,8 @@ void WorkerGroup::stop(int signal) {
 }
 
 void WorkerGroup::kill_running() {
-  // The system can't end a process that waits inside the kernel, for example for a file server. Chosen: after SIGKILL,
-  // 30 s should be enough to free a large memory and to close a GPU. A process that takes longer may never end.
+  // The system can't end a process that waits inside the kernel, for example for a file server. After SIGKILL, 30 s
+  // should be enough to free a large memory and to close a GPU. A process that takes longer may never end.
   constexpr auto patience = std::chrono::seconds(30);
   for (const auto& worker : workers_) {
     TANDEM_CHECK(!has_killed_ || !worker.is_running, "rank ", worker.rank, " (pid ", worker.pid,
@@ -238,7 +238,7 @@ void WorkerGroup::send(int signal, bool only_running) {
 
 void WorkerGroup::drain() {
   // The pipes contain the last output of the ranks. A process that left its Unix process group could keep a pipe open
-  // forever, so the wait for the end of the streams is limited. Chosen: 1 s is far more than reading full pipes takes.
+  // forever, so the wait for the end of the streams is limited. 1 s is far more than reading full pipes takes.
   const auto deadline = RunningTime::now() + std::chrono::seconds(1);
   for (const auto& worker : workers_) {
     for (const auto& stream : worker.streams) {

@@ -42,7 +42,7 @@ void reap(pid_t pid) {
 }
 
 // A process that waits inside the kernel, for example for a file server, may not end even after SIGKILL. It is then
-// left behind. Chosen: a process that does end needs far less than 1 s.
+// left behind. A process that does end needs far less than 1 s.
 void reap_soon(pid_t pid) {
   for (int i = 0; i < 100 && waitpid(pid, nullptr, WNOHANG) == 0; ++i) usleep(10'000);
 }

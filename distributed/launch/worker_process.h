@@ -45,8 +45,8 @@ struct WorkerCommand {
 };
 
 // Starts a process in its own session and Unix process group. The kernel kills the process when the calling thread
-// ends. Throws an Error that names the program if it does not start within `time`. Chosen: one minute is ample for a
-// slow file server, and short compared with the wait for a dead one.
+// ends. Throws an Error that names the program if it does not start within `time`. One minute is ample for a slow file
+// server, and short compared with the wait for a dead one.
 pid_t start_worker(const WorkerCommand& command, const Guardian& guardian,
                    std::chrono::milliseconds time = std::chrono::minutes(1));
 

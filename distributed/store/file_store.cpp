@@ -57,8 +57,8 @@ std::string record_of(const std::string& key, const std::string& value) {
   return record;
 }
 
-// The pause between two reads of the file. Chosen: it is 1 ms at first, because most waits are short, and grows to 20
-// ms. A long wait then uses little processor time, and ends at most 20 ms late.
+// The pause between two reads of the file. It is 1 ms at first, because most waits are short, and grows to 20 ms. A
+// long wait then uses little processor time, and ends at most 20 ms late.
 class Pause {
  public:
   void sleep(Deadline deadline) {

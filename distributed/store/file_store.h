@@ -29,7 +29,7 @@ class FileStore final : public Store {
     Timeout timeout = default_timeout;
     bool removes_file = false;  // when this store is destroyed; processes that have the file open can continue
     // From this size on, a log that is mostly outdated is rewritten. That does not happen if Python processes have
-    // joined, because they would not find the new file. Chosen: quick to read, and seldom reached.
+    // joined, because they would not find the new file. A log of this size is quick to read, and seldom reached.
     std::int64_t longest_log = 16 << 20;  // bytes
   };
 

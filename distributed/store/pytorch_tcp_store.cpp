@@ -11,8 +11,8 @@ using protocol::Query;
 
 namespace {
 
-// The memory limit for the texts of one reply. Without it, a server could make this process allocate without bound.
-// Chosen: a server of this project never holds more in total.
+// The memory limit for the texts of one reply. Without it, a server could make this process allocate without bound. A
+// server of this project never holds more in total.
 constexpr std::size_t most_bytes_of_reply = std::size_t{1} << 30;
 
 // Receives one of the texts of a reply, and subtracts its memory from `bytes_left`.

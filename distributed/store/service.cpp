@@ -10,16 +10,16 @@ namespace {
 using protocol::Message;
 using protocol::Query;
 
-// The limit for a reply, and for a value that append() extends. Chosen: two values of the maximum size.
+// The limit for a reply, and for a value that append() extends. It has room for two values of the maximum size.
 constexpr std::size_t max_reply_bytes = std::size_t{16} << 20;
-// The memory limit for all waits and wills together. Chosen: room for about 200,000 short keys. A rank waits for only a
-// few.
+// The memory limit for all waits and wills together. There is room for about 200,000 short keys. A rank waits for only
+// a few.
 constexpr std::size_t max_wait_bytes = std::size_t{64} << 20;
 // The memory of an awaited key in addition to its bytes: nodes of a set (80), a map (128) and a set of clients (48),
 // and the allocator's overhead for its two texts (24 each).
 constexpr std::size_t wait_overhead = 80 + 128 + 48 + 2 * 24;
-// The limit of keys in the will of one client. Chosen: a rank needs one key for each process group that it has at a
-// time, and jobs have far fewer than 4096 groups.
+// The limit of keys in the will of one client. A rank needs one key for each process group that it has at a time, and
+// jobs have far fewer than 4096 groups.
 constexpr std::size_t max_will = 4096;
 
 }  // namespace

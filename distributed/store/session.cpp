@@ -17,15 +17,15 @@ using protocol::Message;
 using protocol::Query;
 using protocol::Reader;
 
-// The size limit of a query. Chosen: room for two values of the maximum size (8 MiB), far more than ranks send.
+// The size limit of a query. It has room for two values of the maximum size (8 MiB), far more than ranks send.
 constexpr std::size_t max_query_bytes = std::size_t{24} << 20;
-// The time limit for answering one client's queries while the others wait. Chosen: enough for hundreds of typical
+// The time limit for answering one client's queries while the other clients wait. It is enough for hundreds of typical
 // queries.
 constexpr auto longest_turn = std::chrono::milliseconds(1);
 // The size limit of the greeting: a compare_set of a short key with two proofs of 64 bytes.
 constexpr std::size_t max_greeting_bytes = 1024;
-// A larger buffer is freed as soon as it is empty. Chosen: typical queries and replies are much smaller, so their
-// buffers stay allocated.
+// A larger buffer is freed as soon as it is empty. Typical queries and replies are much smaller, so their buffers stay
+// allocated.
 constexpr std::size_t kept_bytes = std::size_t{64} << 10;
 
 void set_option(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
@@ -49,7 +49,7 @@ StoreSession::StoreSession(FileDescriptor socket, const std::string& token, std:
       is_trusted_(token.empty()) {
   set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
   // A host that loses power or its network sends nothing. The system sends a probe after 60 silent seconds, and then
-  // every 10 s. Six missing answers end the connection. Chosen: the server notices within two minutes that a host has
+  // every 10 s. Six missing answers end the connection. The server thus notices within two minutes that a host has
   // vanished.
   set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, 60);

@@ -26,12 +26,12 @@ class TcpStoreServer {
     // If the token is not empty, a client must prove that it knows the token before the server answers any other query,
     // and the server proves it to the client. TcpStore does so.
     std::string token;
-    // The time within which a client must greet and prove the token. Chosen: ranks greet within milliseconds, and even
-    // a client on an overloaded host has enough time.
+    // The time within which a client must greet and prove the token. Ranks greet within milliseconds, and even a client
+    // on an overloaded host has enough time.
     std::chrono::milliseconds greeting_time = std::chrono::seconds(10);
     // Without a token, any process may keep a connection open. If a new client needs a connection and the limit is
     // reached, the server drops the client that has been silent longest, if that is at least this time and the client
-    // is not waiting for a key. Chosen: ranks and launchers of this project send a query every few seconds.
+    // is not waiting for a key. Ranks and launchers of this project send a query every few seconds.
     std::chrono::milliseconds idle_time = std::chrono::minutes(1);
   };
 

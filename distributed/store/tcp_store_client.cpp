@@ -53,8 +53,8 @@ Message keys_query(Query query, const std::vector<std::string>& keys) {
 void TcpStoreConnection::join() {
   const auto deadline = RunningTime::now() + options_.timeout;
   // A server that is just starting or ending may drop a connection, so a retry makes sense. A server that drops every
-  // connection speaks a different protocol or expects a different token, and a longer wait would only hide that.
-  // Chosen: 3 s is long for a start or an end, and short for a user.
+  // connection speaks a different protocol or expects a different token, and a longer wait would only hide that. 3 s is
+  // long for a start or an end, and short for a user.
   constexpr auto patience = std::chrono::seconds(3);
   auto give_up = Deadline::max();
   for (;;) {
@@ -129,8 +129,8 @@ bool TcpStoreConnection::await(const Message& message, const char* what, Deadlin
       return true;
     }
     // The server must cancel the wait. Otherwise, a later call would mistake the server's late reply for its own. If
-    // the server has just sent that reply, the wait has succeeded after all. Chosen: a server that does not answer
-    // within 10 s counts as gone.
+    // the server has just sent that reply, the wait has succeeded after all. A server that does not answer within 10 s
+    // counts as gone.
     const auto deadline =
         std::max(patience, RunningTime::now() + std::min<Store::Timeout>(options_.timeout, std::chrono::seconds(10)));
     send_all(socket_, Message().query(Query::cancel_wait).bytes(), deadline);
@@ -148,9 +148,8 @@ void TcpStoreConnection::wait(const std::vector<std::string>& keys, Store::Timeo
   const auto start = RunningTime::now();
   const Deadline end = start + timeout;
   // Other threads need the connection during a long wait, above all the watchdog of a group. A long wait is therefore
-  // split into several short waits. The pause between them lets other threads lock the mutex, which is not fair.
-  // Chosen: a turn is short compared with the watchdog's period of 500 ms, but long enough to send the server few
-  // queries.
+  // split into several short waits. The pause between them lets other threads lock the mutex, which is not fair. A turn
+  // is short compared with the watchdog's period of 500 ms, but long enough to send the server few queries.
   constexpr auto turn = std::chrono::milliseconds(250), pause = std::chrono::milliseconds(1);
   const Message query = keys_query(Query::wait, keys);
   for (;;) {

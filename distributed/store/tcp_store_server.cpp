@@ -22,15 +22,15 @@
 namespace tandem::distributed {
 namespace {
 
-// A stranger is a client that has not greeted yet. Ranks that start together are strangers for a few milliseconds.
-// Chosen: it is unlikely that more than 512 ranks connect within that time. A dropped rank tries again.
+// A stranger is a client that has not greeted yet. Ranks that start together are strangers for a few milliseconds. It
+// is unlikely that more than 512 ranks connect within that time. A dropped rank tries again.
 constexpr std::size_t max_strangers = 512;
-// The memory limit for the unfinished queries and unread replies of all clients together. Chosen: about twenty queries
-// of the maximum size (session.cpp).
+// The memory limit for the unfinished queries and unread replies of all clients together. It has room for about twenty
+// queries of the maximum size (session.cpp).
 constexpr std::size_t max_memory = std::size_t{512} << 20;
 
-// Chosen: clients may use three quarters of this process's file descriptors. The process needs the rest itself, at
-// least 40 for a launcher of a few ranks.
+// Clients may use three quarters of this process's file descriptors. The process needs the rest itself, at least 40 for
+// a launcher of a few ranks.
 std::size_t most_clients() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -92,8 +92,7 @@ class TcpStoreServer::Loop {
   std::atomic<int> greeted_{0};  // number of clients that have greeted, at the end of the last turn
 
   const std::size_t max_clients_ = most_clients();
-  // The buffer for the bytes that one client may send in one turn. Chosen: most queries fit, so they need only one
-  // turn.
+  // The buffer for the bytes that one client may send in one turn. Most queries fit, so they need only one turn.
   std::vector<char> chunk_ = std::vector<char>(std::size_t{256} << 10);
   std::size_t memory_ = 0;  // of all sessions
   std::map<ClientId, StoreSession> clients_;
@@ -135,9 +134,9 @@ void TcpStoreServer::Loop::run() {
 }
 
 void TcpStoreServer::Loop::accept_clients() {
-  // A flood of new clients must not delay the others, so one turn accepts only some of them. The listener keeps the
-  // rest for the next turn. Chosen: 64 at a time are enough for the start of a large job, and a small part of the limit
-  // of strangers.
+  // A flood of new clients must not delay the other clients, so one turn accepts only some of the new ones. The
+  // listener keeps the rest for the next turn. 64 at a time are enough for the start of a large job, and a small part
+  // of the limit of strangers.
   for (int i = 0; i < 64; ++i) {
     FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {

@@ -106,7 +106,7 @@ std::string reachable_address(const std::string& on_the_way) {
     return std::any_of(addresses.begin(), addresses.end(), [&](const Address& a) { return a.text == text; });
   };
   if (is_ours(on_the_way)) return on_the_way;
-  // Chosen: the resolver has time to give up on its first name server (after 5 s, resolv.conf(5)) and ask the second.
+  // In 10 s, the resolver has time to give up on its first name server (after 5 s, resolv.conf(5)) and ask the second.
   std::string reason;
   const auto found = resolve(host_name(), 0, RunningTime::now() + std::chrono::seconds(10), reason);
   for (const addrinfo* i = found.get(); i != nullptr; i = i->ai_next) {

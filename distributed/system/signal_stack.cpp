@@ -14,7 +14,7 @@ class SignalStack {
   SignalStack() {
     stack_t now{};
     if (sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
-    // Room for the registers of this processor, and for a handler (chosen: many times the need of Tandem's handlers).
+    // There is room for the registers of this processor, and many times the need of Tandem's handlers.
     const std::size_t bytes = static_cast<std::size_t>(std::max(0L, sysconf(_SC_SIGSTKSZ))) + (std::size_t{64} << 10);
     memory_ = std::make_unique<std::byte[]>(bytes);
     stack_t mine{};

@@ -138,7 +138,7 @@ FileDescriptor listen_on(const std::string& host, int port) {
     return socket;
   }
   std::string reason;
-  // Chosen: within 30 s, the resolver can ask three name servers in vain (resolv.conf(5)).
+  // Within 30 s, the resolver can ask three name servers in vain (resolv.conf(5)).
   const auto addresses = resolve(host, port, RunningTime::now() + std::chrono::seconds(30), reason);
   for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
     auto socket = try_listen(a->ai_addr, a->ai_addrlen);
@@ -173,16 +173,16 @@ std::string local_address(const FileDescriptor& socket) {
 FileDescriptor connect_to(const std::string& host, int port, Deadline deadline) {
   const auto start = RunningTime::now();
   // Ranks that start together should not all retry at the same moment. Each pause is therefore random, between half of
-  // its length and its full length. Chosen: the first pause, 10 ms, is short compared with the start of a process. The
-  // longest pause, 1 s, causes little delay if the server starts late.
+  // its length and its full length. The first pause, 10 ms, is short compared with the start of a process. The longest
+  // pause, 1 s, causes little delay if the server starts late.
   std::minstd_rand random(static_cast<unsigned>(getpid()));
   auto pause = milliseconds(10);
   std::string reason = "no address";
   for (;;) {
     const auto addresses = resolve(host, port, deadline, reason);
     for (const addrinfo* a = addresses.get(); a; a = a->ai_next) {
-      // An address that never answers must not use up the time for the other addresses. Chosen: within 10 s, TCP
-      // repeats a lost connection request at least three times (after 1, 3 and 7 s; RFC 6298).
+      // An address that never answers must not use up the time for the other addresses. Within 10 s, TCP repeats a lost
+      // connection request at least three times (after 1, 3 and 7 s; RFC 6298).
       auto socket = try_connect(*a, std::min(deadline, RunningTime::now() + std::chrono::seconds(10)), reason);
       if (socket.is_open()) return socket;
     }

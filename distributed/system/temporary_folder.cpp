@@ -41,7 +41,7 @@ fs::path temporary_root() {
 FileDescriptor use_folder(const fs::path& folder) { return lock(folder, LOCK_SH); }
 
 void remove_old_folders(const fs::path& root, const std::string& prefix) {
-  // Chosen: a week is long enough to look at the files of a failed or killed job.
+  // A week is long enough to look at the files of a failed or killed job.
   constexpr auto patience = std::chrono::days(7);
   std::error_code error;
   fs::directory_iterator entries(root, error);

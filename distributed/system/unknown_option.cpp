@@ -39,8 +39,8 @@ std::string longer(const std::string& name, const std::vector<std::string>& know
   return count > most ? "" : names;
 }
 
-// Returns the name in `known` that is most similar to `name`, or an empty string if no name is similar. Chosen: two
-// letters may differ.
+// Returns the name in `known` that is most similar to `name`, or an empty string if no name is similar. Two letters may
+// differ.
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {
   std::string best;
   std::size_t least = 3;

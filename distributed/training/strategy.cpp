@@ -34,7 +34,7 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
       ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
   ddp_.set_communication_hook(options.communication_hook());
   ddp_.observe(meter_);
-  // Use one server. Checkpoints contain its optimizer state.
+  // There is one server, because checkpoints contain the optimizer state of only one.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
   if (options.strategy != StrategyChoice::dp) return;
   if (!make_replica) require_no_replicas();

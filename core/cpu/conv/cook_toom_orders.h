@@ -60,8 +60,8 @@ struct TilePass {
   void by_panels() const;
 };
 
-// Returns the number of rows of tiles whose numbers at one place of the rows, `channels` per tile, take about 64 KB.
-// Chosen on an AMD EPYC (Zen 4); half and twice that size are as fast.
+// Returns the number of rows of tiles whose numbers at one place of the rows, `channels` per tile, take about 64 KB. On
+// an AMD EPYC (Zen 4), half and twice that size are as fast.
 inline std::int64_t rows_of_block(const Tiling& tiling, std::int64_t channels) {
   const std::int64_t tile = 4 * tiling.rows.scheme->n() * channels;
   return std::max<std::int64_t>((64 << 10) / tile, 16) / tiling.columns.tiles;

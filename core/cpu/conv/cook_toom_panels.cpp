@@ -104,7 +104,7 @@ class PanelPass {
   // second-level cache.
   static constexpr std::int64_t most_products = (256 << 10) / 4;
 
-  // Computes the rows of tiles [first, last), with each slice of the outputs.
+  // Computes the rows of tiles [first, last) for every slice of the output channels.
   void convolve(std::int64_t first, std::int64_t last) const {
     const auto& [kernels, added, y] = *pass_.convolution;
     slices_.for_each(y.numel(), [&](std::int64_t worker, std::int64_t slice, std::int64_t part) {

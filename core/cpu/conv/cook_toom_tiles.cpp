@@ -11,7 +11,7 @@ struct RowPart {
   std::int64_t first, step, count;
 };
 
-// Copies these pixels, with zeros outside the image and after the channels.
+// Copies the pixels of `part`, and writes zeros for those outside the image and after the last channel.
 template <class T>
 void lay_out(const T* row, const ChannelsLastImage& image, const RowPart& part, float* to) {
   const std::int64_t channels = image.channels, stride = padded(channels), whole = channels / lanes * lanes;

@@ -15,7 +15,7 @@ namespace {
 // Vectors of an output row, and taps of a row of the kernel, whose sums fit into the registers for two rows.
 constexpr int most_vectors = lanes == 16 ? 8 : 4, most_taps = most_vectors;
 
-// Returns after how many vectors of a row the assignment of channels to lanes repeats.
+// Returns the number of vectors after which the assignment of channels to lanes repeats along a row.
 std::int64_t phases_of(std::int64_t channels) { return std::lcm<std::int64_t>(channels, lanes) / lanes; }
 
 // A kernel in the layout of its products: for each phase (the vectors whose lanes repeat along a row) and each tap, the

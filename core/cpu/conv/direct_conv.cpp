@@ -211,8 +211,8 @@ bool can(DType dtype, const Window& window) {
 // the input, its channels are the outputs.
 constexpr std::int64_t few = 4;
 
-// Chosen by bench/convolutions, with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on another (Zen 4) and on an Intel Xeon.
-// For other layers oneDNN is as fast.
+// These numbers were chosen with bench/convolutions: with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on a Zen 4 and on
+// an Intel Xeon. For other layers oneDNN is as fast.
 bool is_faster(const Window& window, std::int64_t inputs, std::int64_t outputs) {
   const bool avx512 = onednn::has_avx512(), single = window.kernel == Extent(1);
   const std::int64_t products = inputs * window.kernel.h * window.kernel.w;  // for one output

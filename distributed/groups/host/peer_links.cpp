@@ -151,7 +151,7 @@ class Linking {
   }
 
  private:
-  // Sends this rank's file to rank `r`, and waits for that rank's file.
+  // Sends the file descriptor of this rank's segment to rank `r`, and waits for that rank's.
   PeerLink call_rank(int r) const {
     const Address address = address_of(r);
     socklen_t length = 0;

@@ -9,13 +9,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Chosen: long enough for some skew between the ranks of a step, and far longer than waking a sleeping thread takes.
+// This is long enough for some skew between the ranks of a step, and far longer than waking a sleeping thread takes.
 constexpr std::chrono::microseconds spin_time{2000};
 
 // A thread that yields to another program's busy thread gets its core back only after a whole time slice of 3 to 4 ms.
 // A thread that sleeps is scheduled at once when it wakes, because it has used less of its CPU time. A process
-// therefore sleeps if other work needs its core. Both values are chosen: a rank that shares this core yields far sooner
-// than `long_yield`, and one time slice lost per `sleep_time` costs 4 %.
+// therefore sleeps if other work needs its core. Both values are judgements, not measurements. If the other thread
+// belongs to a rank of this job, it yields far sooner than `long_yield`. Losing one time slice per `sleep_time` costs 4
+// %.
 constexpr std::chrono::microseconds long_yield{500};
 constexpr std::chrono::milliseconds sleep_time{100};
 

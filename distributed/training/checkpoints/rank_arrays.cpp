@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 const std::string rank_prefix = "rank-";
 
 // The ranks synchronise before each turn, because the group's timeout bounds its operations, but not writing. A turn is
-// so small (chosen) that even a slow disk writes it in well under the default timeout.
+// so small that even a slow disk writes it in well under the default timeout.
 constexpr std::size_t bytes_of_turn = std::size_t{64} << 20;
 
 std::size_t bytes_of(const ExpectedArray& array) {

@@ -20,7 +20,8 @@ const std::set<std::string> without_effect = {
 }  // namespace
 
 void check_same_on_all_ranks(const GivenOptions& given, ProcessGroup& group) {
-  // Only rank 0 writes files. The other options may differ because hosts differ.
+  // Options about output may differ, because only rank 0 writes. The rest of this list may differ because hosts differ.
+  // All other options must be equal.
   static const std::set<std::string> may_differ = {
       "--device",  "--init-method", "--local-rank", "--interface", "--open-store", "--threads", "--workers", "--data",
       "--predict", "--metrics",     "--log-dir",    "--save",      "--find-lr",    "--profile", "--quiet"};

@@ -102,7 +102,7 @@ StopRequest::Reason StopRequest::poll() {
   }
   if (group_.size() == 1) return mine();
   if (--left_ > 0) return {};
-  // Chosen: the ranks ask each other ten times a second. Rank 0 says after how many steps they ask again.
+  // The ranks ask each other ten times a second. Rank 0 says after how many steps they ask again.
   const double wanted = static_cast<double>(stride_) * 0.1 / std::max(Seconds(now - asked_).count(), 1e-9);
   asked_ = now;
   const auto next = std::clamp<std::int64_t>(std::llround(wanted), 1, 2 * stride_);
@@ -126,7 +126,7 @@ void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
   while (sem_wait(&has_received) != 0) {
   }
   if (received == SIGUSR1) return;  // no launcher kills the process after that signal
-  // Chosen: the last twentieth of the grace time is left for printing the message.
+  // The last twentieth of the grace time is left for printing the message.
   const auto deadline = Clock::now() + grace * 0.95;
   while (!stop.stop_requested()) {
     if (Clock::now() < deadline) {

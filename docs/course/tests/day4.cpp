@@ -1,4 +1,4 @@
-// The tests of day 4. Each says what is wrong in words.
+// The tests of day 4. Each says in words what is wrong.
 #include <numeric>
 #include <set>
 
