@@ -17,7 +17,8 @@ constexpr int threads = 256;
 __device__ std::int64_t first_row() { return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32; }
 __device__ std::int64_t row_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x / 32; }
 
-// The highest number; NaN when one of the numbers is NaN, so that a row of NaN is not one that sees nothing.
+// The highest number, or NaN if one of the numbers is NaN. A row of NaN is thus different from a row that attends to
+// nothing.
 template <class C>
 struct Highest {
   C value = -std::numeric_limits<C>::infinity();

@@ -13,12 +13,12 @@ struct Widening {
 };
 
 // sums (C) = the sum of each channel of grad_y (N, C, H, W), which is channels last. sums is dense, and floating. The
-// same kernel does the widening.
+// same kernel also copies `widening`.
 void sum_pixels(const Array& grad_y, const Array& sums, const std::optional<Widening>& widening);
 
-// What several blocks have found of the gradients of a convolution's weight and bias is added up. parts (P, W + B) is
-// dense and f32; each row has the W numbers of the weight's gradient in the order of its memory, then the B of the
-// bias's, which counts only where grad_bias is given. Both gradients are dense, and floating.
+// Adds up the parts of a convolution's gradients that several blocks have computed. parts (P, W + B) is dense and f32.
+// Each row has the W numbers of the weight's gradient in the order of its memory, then the B numbers of the bias's
+// gradient. Those count only if grad_bias is given. Both gradients are dense, and floating.
 void sum_parts(const Array& parts, const Array& grad_weight, const std::optional<Array>& grad_bias);
 
 }  // namespace tandem::cuda

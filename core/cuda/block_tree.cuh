@@ -1,10 +1,10 @@
-// How the blocks of a kernel merge what each of them has found, without a second kernel and without one thread that
-// merges all of it. The blocks are divided into groups, about as many groups as a group has blocks. The last block of a
-// group to finish merges the states of its group. The last group to finish merges the states of the groups. Of n blocks
-// nobody merges more than about sqrt(n) states, or than a few dozen, and all threads of a block take part. Who merges
-// what, and in which order, does not depend on which block is last, so the result is the same each time.
+// Merges the results of all blocks of a kernel, without a second kernel and without one thread that merges all of them.
+// The blocks are divided into groups, about as many groups as a group has blocks. The last block of a group to finish
+// merges the states of its group. The last group to finish merges the states of the groups. Of n blocks, no block
+// merges more than about sqrt(n) states (or a few dozen, if that is more), and all of its threads take part. The order
+// in which states are merged does not depend on which block is last, so the result is the same each time.
 //
-// What is merged is a State. It begins as nothing, and merge(other) adds what another state has.
+// The result of a block is a State. It begins empty, and merge(other) adds another State to it.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -80,17 +80,17 @@ class TreeMemory {
   const Array parts_, groups_;
 };
 
-// How many blocks of each group, and how many groups of each tile, have finished. They are 0 before and after each
-// merge: atomicInc sets a counter back when the last block counts. All merges of a .cu file share them and must run one
-// after the other, as all work in a GPU's one stream does. Two streams, or two branches of a graph, would each need
-// separate counters. Merges have at most `most_tiles` tiles, and so few parts that the groups of all tiles are not more
-// than that either.
+// The numbers of blocks of each group, and of groups of each tile, that have finished. They are 0 before and after each
+// merge, because atomicInc resets a counter when the last block counts. All merges of a .cu file share these counters
+// and must run one after the other, as all work in a GPU's one stream does. Two streams, or two branches of a graph,
+// would each need separate counters. Merges have at most `most_tiles` tiles, and so few parts that the groups of all
+// tiles are not more than that either.
 inline constexpr std::int64_t most_tiles = 4096;
 static __device__ unsigned finished_parts[most_tiles], finished_groups[most_tiles];
 
-// Whether all others of `count` blocks have called this before this block. What they wrote before that can then be
-// read. One thread orders memory for all of its block, because a barrier hands on what it has ordered (PTX ISA, "Memory
-// consistency model", causality order).
+// Returns whether the other blocks, of `count` in all, have called this function before this block. If so, this block
+// can read what they wrote before their calls. One thread orders memory for its whole block, because the barrier passes
+// that order on to the other threads (PTX ISA, "Memory consistency model", causality order).
 inline __device__ bool is_last_of(unsigned count, unsigned* finished) {
   TANDEM_SHARED(is_last, 1, bool);
   __syncthreads();

@@ -1,8 +1,8 @@
 // Sums per channel over all rows of an image, in one kernel: first over the rows of a thread, then over those of a
 // block, and then over all blocks, in double (block_tree.cuh).
 //
-// What is summed is a State as in block_tree.cuh. channel(j) is the share of channel j, a State::Channel, and a
-// State::Whole merges those.
+// The sums are in a State, as in block_tree.cuh. Its channel(j) is the part of channel j, a State::Channel. A
+// State::Whole merges these parts.
 #pragma once
 
 #include <tandem/core/cuda/block_tree.cuh>
@@ -18,8 +18,8 @@ struct NothingBeside {
 };
 
 // part(place, rows, channels) gives the State of a thread's own rows. A multiprocessor runs Part::at_once blocks at a
-// time; there are not more blocks in all, so that they begin together. For each channel, finish(c, whole) takes the
-// State::Whole of all rows. The first `parts` blocks of a row of blocks sum.
+// time. There are only as many blocks as the GPU runs at a time, so they begin together. For each channel, finish(c,
+// whole) takes the State::Whole of all rows. The first `parts` blocks of a row of blocks sum.
 template <class State, class Part, class Finish, class Beside>
 __global__ void __launch_bounds__(ChannelTiles::threads, Part::at_once)
     sum_rows(std::int64_t rows, std::int64_t channels, unsigned parts, Part part,

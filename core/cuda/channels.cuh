@@ -1,6 +1,6 @@
-// How threads share images (N, C, H, W) with channels last. Each thread takes the same few neighbouring channels of
-// several rows, so that what it knows about these channels stays in registers. A row is what lies at one pixel of an
-// image: its channels.
+// Divides images (N, C, H, W) with channels last among threads. Each thread takes the same few neighbouring channels of
+// several rows, so the numbers that belong to these channels stay in registers. A row is one pixel of an image, with
+// all its channels.
 #pragma once
 
 #include <tandem/core/cuda/loops.cuh>
@@ -42,9 +42,9 @@ void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   else f(std::integral_constant<int, 1>{});
 }
 
-// How blocks of threads cover rows and columns. A column is `lanes` channels. A block covers some columns, and as many
-// rows as its threads then allow, and walks down over all rows. A block is up to 128 bytes wide, which memory delivers
-// at once; blockIdx.y says which columns it covers.
+// Divides rows and columns among blocks of threads. A column is `lanes` channels. A block covers some columns, and as
+// many rows as its threads then allow, and walks down over all rows. A block is up to 128 bytes wide, which memory
+// delivers at once; blockIdx.y says which columns it covers.
 struct ChannelTiles {
   static constexpr int threads = 256;
   static constexpr std::int64_t most_tiles = 4096;  // blocks side by side; each has counters (block_tree.cuh)

@@ -107,7 +107,7 @@ void CudaBackend::conv2d_grad_input(const Array& grad_y, const Array& weight, co
   deliver(convolve(Convolution::grad_input, grad_x, weight, grad_y, window, nullptr).written, grad_x);
 }
 
-// Where the gradient of x is added to another, the library adds it as it writes.
+// If the gradient of x is added to another gradient, the library adds it while it writes.
 bool CudaBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array& weight, const Window& window, bool add,
                                const Array& grad_x, const Array& grad_weight, const std::optional<Array>& grad_bias) {
   constexpr ImageFormat format = ImageFormat::nhwc;

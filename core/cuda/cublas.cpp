@@ -116,8 +116,8 @@ Preference make_preference(const Array& left, const Array& right, const Array& y
   return preference;
 }
 
-// What a product does besides, with a vector in y's dtype. The vector has as many numbers as y has columns for a bias,
-// and as y has rows for the sums of the rows of a.
+// The additional work of a product, with a vector in y's dtype. A bias has as many numbers as y has columns. The sums
+// of the rows of a have as many numbers as y has rows.
 enum class Epilogue { none, bias, row_sums };
 
 // A product in cuBLAS's terms: D = A B, where A is b', B is a' and D is y' (x' is the transpose of x).
@@ -126,7 +126,7 @@ struct Plan {
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace;
-  // none, too, where no algorithm does what was wanted. nullopt: no algorithm makes the product at all.
+  // It is also none if no algorithm does the additional work. nullopt: no algorithm computes the product at all.
   std::optional<Epilogue> epilogue;
 };
 

@@ -48,7 +48,7 @@ void CudaBackend::synchronize() {
 
 namespace {
 
-// Whether this process was forked from one that had called this before. CUDA then refuses it all GPUs.
+// Returns whether this process was forked from a process that had called this function. CUDA then gives it no GPU.
 bool is_forked() {
   static const pid_t first = getpid();
   return getpid() != first;

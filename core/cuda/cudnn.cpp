@@ -62,8 +62,8 @@ void check(cudnnStatus_t status, const char* call) {
 }
 #define TANDEM_CUDNN(call) check(call, #call)
 
-// Whether cuDNN can't do what it was asked for, or did not manage to prepare it: it has started no work, and another
-// algorithm may do.
+// Returns whether cuDNN does not support the call, or could not prepare it. No work has been started, and another
+// algorithm may succeed.
 bool is_refusal(cudnnStatus_t status) {
   const auto category = CUDNN_STATUS_CATEGORY(status);
   return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM ||
@@ -136,7 +136,7 @@ void describe(const Filter& filter, ImageFormat format, const Shape& shape, DTyp
                                           narrow(shape[2]), narrow(shape[3])));
 }
 
-// How numbers may be multiplied: f32 as TF32 or not, and 16-bit numbers on the tensor cores.
+// Returns how numbers may be multiplied: f32 as TF32 or not, and 16-bit numbers on the tensor cores.
 cudnnMathType_t math_for(DType dtype) {
   if (dtype == DType::f32 && !math_mode().tf32_conv) return CUDNN_FMA_MATH;
   return dtype == DType::f16 || dtype == DType::bf16 ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
@@ -185,7 +185,7 @@ void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_
     // This is the only algorithm that adds a bias without an activation after it.
     if (with_bias && r.algo == static_cast<int>(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
       plan.algorithms.push_back({r.algo, math, true, workspace});
-    // Where the order of additions is not fixed, blocks add to the gradient itself, and round each sum to its 16 bits.
+    // If the order of additions is not fixed, the blocks add to the gradient itself, and round each sum to 16 bits.
     const bool rounds = plan.kind == Convolution::grad_weight && size_of(dtype) == 2 && !is_deterministic;
     (rounds ? rounding : plan.algorithms).push_back({r.algo, math, false, workspace});
   }
@@ -280,10 +280,11 @@ std::string words_for(const Algorithm& algorithm) {
   return text.str();
 }
 
-// The heuristics are often wrong. Of the algorithms that they name first, the one is taken that is the fastest on this
-// GPU. One that does not add the bias is charged for the pass that does. One for whose scratch memory there is no room
-// is left out, and one that fails while the GPU can still be used. Of those for 16-bit numbers the ones without tensor
-// cores are not tried: on an H200 they took up to 700 times as long, and 15 s in the first step of a DeepLabV3.
+// The heuristics are often wrong. This function therefore times the algorithms that they name first, and takes the
+// fastest on this GPU. If an algorithm does not add the bias, the pass that adds it is timed too. An algorithm is
+// skipped if there is no room for its scratch memory, or if it fails and the GPU can still be used. For 16-bit numbers,
+// algorithms without tensor cores are not tried: on an H200 they took up to 700 times as long, and 15 s in the first
+// step of a DeepLabV3.
 void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arrays, const Array* bias,
                      const std::string& logged) {
   constexpr std::size_t most_timed = 6;

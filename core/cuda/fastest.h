@@ -1,4 +1,4 @@
-// Which of several ways to compute the same takes the least time on this GPU.
+// Finds the fastest of several ways to compute the same result on this GPU.
 #pragma once
 
 #include <tandem/core/cuda/event.h>
@@ -12,8 +12,8 @@
 
 namespace tandem::cuda {
 
-// Holds back all work that this thread puts into the current stream, until release(). What is between two events then
-// takes as long as the GPU needs for it: the host has queued all of it before the GPU begins.
+// Holds back all work that this thread puts into the current stream, until release(). The time between two events is
+// then the GPU's alone, because the host has queued all work before the GPU begins.
 class HeldStream {
  public:
   HeldStream() : stream_(current_stream()) { TANDEM_CUDA(cudaLaunchHostFunc(stream_, wait_for_release, this)); }
@@ -27,7 +27,7 @@ class HeldStream {
   void release() { is_released_ = true; }
 
  private:
-  // A call that waits for the GPU would never return while the stream is held. Hence the limit.
+  // The time is limited, because a call that waits for the GPU would never return while the stream is held.
   static void wait_for_release(void* held) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
     while (!static_cast<HeldStream*>(held)->is_released_ && std::chrono::steady_clock::now() < end) {

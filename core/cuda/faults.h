@@ -1,5 +1,5 @@
-// What kernels found wrong with their input. A kernel runs long after the call that started it, so it leaves a note,
-// and the next synchronisation turns that note into an Error.
+// Reports errors that kernels find in their input. A kernel runs long after the call that started it, so it leaves a
+// note, and the next synchronisation turns that note into an Error.
 #pragma once
 
 #include <tandem/core/backend/index_fault.h>

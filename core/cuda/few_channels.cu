@@ -8,8 +8,8 @@ namespace tandem::cuda {
 
 namespace {
 
-// Sums and windows stay in registers, and loads are on their way together, only where their loops are unrolled.
-// Without being told the compiler does not do it here.
+// Only if the loops are unrolled do sums and windows stay in registers and loads overlap. The compiler does not unroll
+// them here by itself.
 #ifdef __CUDACC__
 #define TANDEM_UNROLL _Pragma("unroll")
 #else
@@ -98,8 +98,8 @@ struct Bands {
   int floats(int k) const { return floats_of_x(k) + rows * grad_pitch; }
 };
 
-// Some rows of an image: `count` of them from row `first` on. Each becomes `line` numbers, of which the image's own
-// begin at number `before`. The others are 0, and so are rows that are not in the image.
+// `count` rows of an image, starting at row `first`. Each becomes a line of `line` numbers, in which the numbers of the
+// image begin at position `before`. The other numbers are 0. Rows outside the image are 0, too.
 struct SomeRows {
   int first, count, line, before;
   int height, width;  // of the image; a row of it has `width` numbers

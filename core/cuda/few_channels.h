@@ -1,6 +1,6 @@
-// Convolutions of small images of few channels, such as those of MNIST. A library makes matrices of them whose sides
-// are padded to what tensor cores take, and whose products are done in a fraction of the time that begins and ends
-// them. These kernels go over the images as they are, in f32.
+// Convolutions of small images of few channels, such as those of MNIST. A library turns them into matrices that are
+// padded to the sizes of tensor cores. Their products take only a fraction of the time that it takes to start and end
+// them. These kernels read the images directly, and compute in f32.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -10,7 +10,7 @@
 
 namespace tandem::cuda {
 
-// Both return false, and have done nothing, where the convolution is not one for these kernels. All images are channels
+// Both functions return false, and do nothing, if these kernels do not support the convolution. All images are channels
 // last and of one dtype, f32, bf16 or f16.
 
 // y (N, O, OH, OW) = the convolution of x (N, 1, H, W) with weight (O, 1, KH, KW), plus bias (O), which may be null.

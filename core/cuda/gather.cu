@@ -44,7 +44,7 @@ __global__ void gather_packs(GatherNest nest, const cuda::Pack<In, width>* rows,
   }
 }
 
-// Whether rows of `size` numbers can be moved as packs of `width`.
+// Returns whether rows of `size` numbers can be moved as packs of `width`.
 template <class In, class Out>
 bool fits(std::int64_t size, const void* rows, const void* out, int width) {
   return size % width == 0 && cuda::is_aligned(static_cast<const In*>(rows), width) &&

@@ -1,5 +1,5 @@
-// What NVIDIA's GPUs do while a profile is written. The records come from CUPTI, NVIDIA's library for profilers. It is
-// loaded only when a trace is started, so programs start without it.
+// Records the work of NVIDIA's GPUs while a profile is written. The records come from CUPTI, NVIDIA's library for
+// profilers. CUPTI is loaded only when a trace is started, so programs start without it.
 // https://docs.nvidia.com/cupti/main/main.html ("CUPTI Activity API").
 #include <tandem/core/profile/gpu_trace.h>
 
@@ -41,7 +41,7 @@ bool is_running = false;
 // Loads CUPTI. Returns "" or what went wrong.
 std::string load() {
   if (cupti.get_version) return "";
-  // First where this machine has the library, then where it was when this program was built.
+  // The first path is this machine's, the second is that of the machine on which this program was built.
   const std::filesystem::path built_with = TANDEM_CUPTI_LIBRARY;
   void* library = dlopen(built_with.filename().c_str(), RTLD_NOW);
   if (!library) library = dlopen(built_with.c_str(), RTLD_NOW);

@@ -67,10 +67,11 @@ CudaGraph::~CudaGraph() {
 void CudaGraph::begin_capture() {
   TANDEM_CHECK(!guard_ && !executable_->is_made(), "a CudaGraph captures once");
   use_device(device_);
-  // Work that was asked for before is done before the graph is, because the graph is replayed in the same stream.
+  // Earlier work is finished before the graph runs, because the graph is replayed in the same stream.
   pool_ = device_allocator(device_).open_pool();
   guard_ = std::make_unique<StreamGuard>(capture_stream_);
-  // Relaxed mode: the allocator may ask the driver for memory meanwhile, and other threads may do what they like.
+  // In relaxed mode, the allocator may ask the driver for memory during the capture, and other threads may make any
+  // call.
   TANDEM_CUDA(cudaStreamBeginCapture(capture_stream_, cudaStreamCaptureModeRelaxed));
   recorded = executable_;
 }

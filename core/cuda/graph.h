@@ -12,9 +12,9 @@
 
 namespace tandem::cuda {
 
-// What the driver made of a recorded graph. NCCL ends a communicator only when no graph holds its kernels any more. So
-// code that records such work keeps a weak pointer to the graph, and breaks it before the work becomes impossible. Any
-// thread may call.
+// The executable form of a recorded graph. NCCL ends a communicator only when no graph contains its kernels any more.
+// Code that records such work therefore keeps a weak pointer to the graph, and calls break_off() before it ends the
+// communicator. Any thread may call the functions.
 class ExecutableGraph {
  public:
   ExecutableGraph() = default;
@@ -25,7 +25,7 @@ class ExecutableGraph {
   void make(cudaGraph_t graph);
   bool is_made() const;
   void launch(cudaStream_t stream);
-  // The driver forgets the graph as soon as what runs of it has ended. launch() throws `cause` from now on.
+  // The driver deletes the graph as soon as its running replays have ended. launch() throws `cause` from now on.
   void break_off(std::exception_ptr cause) noexcept;
 
  private:

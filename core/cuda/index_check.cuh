@@ -1,4 +1,4 @@
-// How kernels find an index that is out of range, and note it (core/backend/index_fault.h).
+// Functions with which kernels find an index that is out of range, and note it (core/backend/index_fault.h).
 #pragma once
 
 #include <tandem/core/backend/index_fault.h>

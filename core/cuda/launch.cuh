@@ -1,4 +1,4 @@
-// How a kernel is started.
+// Starts kernels.
 #pragma once
 
 #include <tandem/core/cuda/runtime.h>
@@ -36,8 +36,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::type_iden
 // fewer runs the blocks one after the other.
 inline constexpr std::int64_t multiprocessors = 132;
 
-// A grid of blocks of `threads` threads, with one thread per element but at most `most` blocks. A kernel that walks on
-// by the size of the grid copes with fewer blocks.
+// A grid of blocks of `threads` threads, with one thread per element but at most `most` blocks. A kernel whose threads
+// step by the size of the grid works with fewer blocks, too.
 inline dim3 blocks_for(std::int64_t elements, int threads, std::int64_t most = 32 * multiprocessors) {
   const std::int64_t blocks = (elements + threads - 1) / threads;
   return dim3(static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most));

@@ -1,9 +1,9 @@
 // Element-wise loops over arrays of one shape. A thread takes one element or a few neighbours.
 //
-// A kernel is compiled for each function and each type, which takes long where they are many. So f32, bf16 and f16
-// share one kernel: it computes in float, and an argument says how the numbers are stored. It waits for memory anyway.
-// And only functions that are often called with views and broadcast arrays have a kernel for arrays of any strides. The
-// others get dense copies of such arrays (with_dense).
+// A kernel is compiled for each function and each type. To limit their number, f32, bf16 and f16 share one kernel: it
+// computes in float, and an argument says how the numbers are stored. That costs no time, because the kernel waits for
+// memory anyway. Only functions that are often called with views and broadcast arrays have a kernel for arrays of any
+// strides. The other functions get dense copies of such arrays (with_dense).
 #pragma once
 
 #include <tandem/core/array/loop_nest.h>
@@ -29,7 +29,7 @@ struct alignas(!std::has_single_bit(sizeof(T) * n) ? sizeof(T)
   T values[n];
 };
 
-// How numbers are stored that are floats to a kernel.
+// The dtype in memory of numbers that a kernel handles as floats.
 enum class FloatBits { f32, bf16, f16 };
 
 template <class T>
@@ -133,7 +133,7 @@ struct Walk {
     }
   }
 
-  // Where item `i` begins in each array, in elements.
+  // Returns the position at which item `i` begins in each array, in elements.
   TANDEM_HOST_DEVICE std::array<std::int64_t, K> offsets(std::uint32_t i) const {
     std::array<std::int32_t, K> steps{};
     for (int d = ndim - 1; d >= 0; --d) {
@@ -226,7 +226,7 @@ __global__ void transform_dense(std::int64_t numel, FloatBits bits, bool in_pack
   }
 }
 
-// Whether a pack of `width` numbers, which is a power of two, may begin at `data`.
+// Returns whether a pack of `width` numbers may begin at `data`. `width` is a power of two.
 template <class T>
 bool is_aligned(const T* data, int width) {
   return reinterpret_cast<std::uintptr_t>(data) % std::min(sizeof(T) * static_cast<std::size_t>(width), 16ul) == 0;
@@ -315,7 +315,7 @@ struct LoopsOf {
 using Loops = LoopsOf<true>;
 using DenseLoops = LoopsOf<false>;
 
-// Whether the arrays are dense, in one order.
+// Returns whether the arrays are dense, in one order.
 template <class... Arrays>
 bool are_dense(const Arrays&... arrays) {
   return LoopNest<sizeof...(Arrays)>({&arrays...}).is_dense();

@@ -19,7 +19,7 @@ namespace {
 using cuda::Rows;
 using cuda::Total;
 
-// What is the same for every row.
+// The settings that are the same for every row.
 template <class C>
 struct Classes {
   ClassLoss how;
@@ -39,7 +39,7 @@ __device__ C sum_of_weights(const By& by, const Rows& all, const Classes<C>& cla
   return sum.value;
 }
 
-// What the rows add up to: the sums of their losses and weights, and the first row whose target is no class.
+// The totals over the rows: the sums of their losses and weights, and the first row whose target is not a class.
 struct Losses {
   Sum<double> sum, weight;
   cuda::FirstPosition bad;
@@ -126,7 +126,7 @@ struct GivenGradient {
   }
 };
 
-// What the gradients of a row's numbers have in common.
+// The factors that the gradients of a row's numbers share.
 template <class C>
 struct RowGradient {
   std::int64_t wanted;
@@ -140,7 +140,7 @@ struct RowGradient {
         log_sum(sums ? sums[all.count() + r] : C(0)),
         given(grad_loss.of_row ? grad_loss.of_row[r] : grad_loss.of_all) {}
 
-  // That of logit (or log probability) x of class c.
+  // Returns the gradient of x, the logit (or log probability) of class c.
   __device__ C operator()(const Classes<C>& classes, std::int64_t c, C x) const {
     C g = 0;  // a gradient of NaN or infinity must not reach ignored rows
     if (k.mass != 0) g += std::exp(x - highest - log_sum) * k.mass * given;
@@ -150,7 +150,8 @@ struct RowGradient {
   }
 };
 
-// Where a row lies side by side: a thread takes `lanes` neighbours, which are of one row or of two.
+// For rows whose numbers are neighbours in memory. A thread takes `lanes` neighbours, which belong to one row or to
+// two.
 template <int lanes, class C, class T>
 __global__ void cross_entropy_grad_packs(Rows all, Classes<C> classes, const T* x, const C* sums, const C* total_weight,
                                          const C* grad_loss, T* grad) {
@@ -178,7 +179,7 @@ __global__ void cross_entropy_grad_packs(Rows all, Classes<C> classes, const T* 
   }
 }
 
-// Else threads beside each other take neighbouring rows.
+// For all other rows. Neighbouring threads take neighbouring rows.
 template <class C, class T>
 __global__ void cross_entropy_grad_rows(Rows all, Classes<C> classes, const T* x, const C* sums, const C* total_weight,
                                         const C* grad_loss, T* grad) {

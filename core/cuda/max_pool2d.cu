@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t most_blocks = 8 * cuda::multiprocessors;
 
-// A window of nothing but padding gives -infinity and the place -1, to which no element of x belongs.
+// A window that contains only padding gives -infinity and the position -1, which no element of x has.
 template <class T, class I, int lanes>
 __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, const T* x, T* y, I* index) {
   using C = compute_t<T>;

@@ -1,5 +1,5 @@
-// How a reduction runs on a GPU. The elements that become one output are divided over several threads of a block and,
-// where there are few outputs, over several blocks, which then merge their states (block_tree.cuh). The caller gives
+// Runs reductions on a GPU. The elements that become one output are divided over several threads of a block and, where
+// there are few outputs, over several blocks, which then merge their states (block_tree.cuh). The caller gives
 // `finish`: finish.add(state, value, index) adds an element to a state, and finish(output, state) writes an output.
 #pragma once
 
@@ -27,7 +27,7 @@ struct ReduceNest {
   }
   std::int64_t outputs() const { return kept_shape.product(); }
   std::int64_t count() const { return reduced_shape.product(); }  // elements of x that become one element of y
-  // Whether numbers of x that are neighbours in memory belong to different outputs.
+  // Returns whether numbers of x that are neighbours in memory belong to different outputs.
   bool keeps_neighbours_apart() const {
     const int last = kept_shape.ndim() - 1;
     return last >= 0 && kept_strides[last] == 1 && kept_shape[last] > 1;

@@ -80,8 +80,8 @@ __global__ void resize_gradient(Axes<compute_t<T>> a, const T* grad_y, T* grad_x
   }
 }
 
-// As with_lanes, for kernels that compute a place for each pack: where 16 bytes are not allowed, a pack of a few
-// numbers is better than one of a single number. Logits of 21 classes are 3 packs of 7, and colours one of 3.
+// Like with_lanes, for kernels that compute a position for each pack. If 16 bytes are not allowed, a pack of a few
+// numbers is better than one of a single number: logits of 21 classes are 3 packs of 7, and colours are one pack of 3.
 template <class T, class F>
 void with_packs(std::int64_t channels, F f, const Array& x, const Array& y) {
   constexpr int lanes = static_cast<int>(16 / sizeof(T));

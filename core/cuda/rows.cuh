@@ -20,7 +20,7 @@ struct Rows {
   dim3 blocks() const { return blocks(is_for_warps()); }
 };
 
-// NaN is not the highest number, but the sum of exponentials is then NaN, and so is what is computed from it.
+// NaN is never the highest number. The sum of exponentials is then NaN, so all results are NaN.
 template <class C>
 struct Highest {
   C value = -std::numeric_limits<C>::infinity();

@@ -43,7 +43,7 @@ void check(cudaError_t status, const char* call) {
 }
 
 // In a thread that has chosen no GPU yet, cudaGetDevice answers 0, but no context is current: cuBLASLt and cuDNN may
-// find none when they are the first that the thread calls. From CUDA 12 on cudaSetDevice makes one current.
+// find none if they are the first libraries that the thread calls. From CUDA 12 on cudaSetDevice makes one current.
 void use_device(int index) {
   thread_local bool has_context = false;
   int now = -1;

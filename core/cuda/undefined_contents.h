@@ -1,4 +1,4 @@
-// Whether the numbers on a GPU mean anything. After a collective operation was broken off, they do not.
+// Records whether the contents of a GPU's memory are undefined, as after a collective operation that was aborted.
 #pragma once
 
 #include <exception>

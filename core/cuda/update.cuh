@@ -77,7 +77,7 @@ __global__ void update_chunks(const __grid_constant__ UpdateSegments<Rule> segme
   }
 }
 
-// As Backend::update.
+// See Backend::update.
 template <class Rule>
 void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const void* stored_rule) {
   const auto* stored = static_cast<const Rule*>(stored_rule);
@@ -104,7 +104,7 @@ void update_by(std::span<const UpdateSegment> segments, const Rule& rule, const 
   run();
 }
 
-// As Backend::write_rule.
+// See Backend::write_rule.
 template <class Rule>
 void write(const Rule& rule, void* to) {
   launch(store<Rule>, dim3(1), dim3(1), rule, static_cast<Rule*>(to));

@@ -15,7 +15,8 @@ namespace tandem::cuda {
 namespace {
 
 constexpr std::size_t least = std::size_t{1} << 20, most = std::size_t{1} << 26;  // bytes of a ring
-// From so many bytes on, numbers go through a ring on the GPU. For fewer, the copy there takes longer than it saves.
+// From this number of bytes on, numbers go through a ring on the GPU. For fewer bytes, the copy there takes longer than
+// it saves.
 constexpr std::size_t least_ahead = std::size_t{1} << 18;
 
 class Ring {
@@ -36,7 +37,7 @@ class Ring {
   }
 
  private:
-  // A part of the ring that the GPU may still have to read: it has when the event has passed.
+  // A part of the ring that the GPU may still have to read. The GPU has read it when the event has passed.
   struct Piece {
     std::size_t begin, end;
     std::unique_ptr<CudaEvent> read;
@@ -59,7 +60,7 @@ class Ring {
       arrived_ = std::make_unique<CudaEvent>();
     }
     if (there_) TANDEM_CUDA(cudaFree(std::exchange(there_, nullptr)));
-    // Without memory for it, numbers go straight to where they are wanted.
+    // If there is no memory for the ring, numbers go directly to `data`.
     if (cudaMalloc(reinterpret_cast<void**>(&there_), bytes) != cudaSuccess) {
       there_ = nullptr;
       cudaGetLastError();
