@@ -320,7 +320,7 @@ class Reducer {
 
 constexpr int epochs = 5, batch_size = 60;
 
-// What Ring::all_reduce_mean computes, on one process: the same additions in the same order, chunk by chunk.
+// Computes on one process what Ring::all_reduce_mean computes: the same additions in the same order, chunk by chunk.
 void mean_in_the_order_of_the_ring(const std::vector<std::vector<float>>& of_rank, Reducer& reducer) {
   const int world = of_rank.size();
   for (const auto bucket : reducer.buckets)

@@ -9,7 +9,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Of the buffer of one operand: those of four operands fit in half of a first-level cache of 32 KiB.
+// The size of the buffer of one operand. The buffers of four operands fit in half of a first-level cache of 32 KiB.
 constexpr std::size_t buffer_bytes = 4096;
 
 // One array within a tile of rows: element (r, i) is `data` + r * row_stride + i * stride.
@@ -22,12 +22,12 @@ struct Operand {
 
   std::size_t computed_size() const { return converts ? sizeof(float) : static_cast<std::size_t>(size); }
   bool has_dense_rows() const { return stride == 1 && !converts; }
-  // Whether the columns of the tile are dense in memory, and not its rows.
+  // Returns whether the columns of the tile are dense in memory, and its rows are not.
   bool is_turned() const { return row_stride == 1 && stride != 0 && stride != 1 && !converts; }
   char* at(std::int64_t row, std::int64_t column) const { return data + (row * row_stride + column * stride) * size; }
 };
 
-// To or from 16 bits, with the strides of both sides.
+// Converts to or from 16 bits, with any strides on both sides.
 template <class From, class To>
 void convert(const From* from, std::int64_t from_stride, std::int64_t n, To* to, std::int64_t to_stride) {
   constexpr int L = std::is_same_v<From, float16> || std::is_same_v<To, float16> ? 8 : 16;
@@ -113,7 +113,8 @@ struct Tile {
 // From this number of columns on, rows are read in place. Shorter rows are joined in a buffer.
 constexpr std::int64_t long_row = 128;
 
-// Runs the loop in place, where rows are dense in every array. One call does all rows that the output has as one run.
+// Runs the loop in place, if rows are dense in every array. One call processes all rows that form one run of the
+// output.
 template <int K>
 bool run_dense_rows(const Tile<K>& tile) {
   if (!std::ranges::all_of(tile.operands, &Operand::has_dense_rows)) return false;
@@ -125,7 +126,7 @@ bool run_dense_rows(const Tile<K>& tile) {
   return true;
 }
 
-// Copies rows straight to the output, where a copy needs no buffer in between.
+// Copies rows directly to the output, if no buffer is needed in between.
 template <int K>
 bool copy_rows(const Tile<K>& tile) {
   const Operand &from = tile.operands[0], &to = tile.out();
@@ -134,7 +135,7 @@ bool copy_rows(const Tile<K>& tile) {
   return true;
 }
 
-// Runs the loop where each row of an input is dense, or is one repeated number. The number is written out as one short
+// Runs the loop if each row of an input is dense, or is one repeated number. The number is written out as one short
 // block, which the loop reads again and again.
 template <int K>
 bool run_repeated(const Tile<K>& tile) {
@@ -206,7 +207,7 @@ class BlockLoop {
   }
 };
 
-// Numbers of the widest array that fit into a buffer of `bytes`.
+// Returns how many numbers of the widest array fit into a buffer of `bytes`.
 template <int K>
 std::int64_t numbers_in(std::size_t bytes, const Tile<K>& tile) {
   std::size_t widest = 1;
@@ -214,7 +215,7 @@ std::int64_t numbers_in(std::size_t bytes, const Tile<K>& tile) {
   return static_cast<std::int64_t>(bytes / widest);
 }
 
-// Runs the loop where the columns of an array are dense. A block has as many rows as a cache line has elements, so that
+// Runs the loop if the columns of an array are dense. A block has as many rows as a cache line has elements, so that
 // each cache line of that array is fetched only once.
 template <int K>
 void run_by_lines(const Tile<K>& tile) {
@@ -230,7 +231,7 @@ void run_by_lines(const Tile<K>& tile) {
 template <int K>
 void run_in_pieces(const Tile<K>& tile) {
   // An input may repeat one number in a row and another number in the next row. Such a number is written out only 512
-  // times: to fill a longer piece of the buffer would cost as much as the loop itself.
+  // times, because filling a longer piece of the buffer would cost as much as the loop itself.
   constexpr std::int64_t repeated = 512;
   const auto repeats_in_rows = [](const Operand& operand) { return operand.stride == 0 && operand.row_stride != 0; };
   const std::int64_t room = numbers_in(buffer_bytes, tile);
@@ -242,8 +243,8 @@ void run_in_pieces(const Tile<K>& tile) {
     for (std::int64_t column = 0; column < tile.columns; column += columns) block.run(row, column);
 }
 
-// Whether an input is dense in another dimension than the output, as in a transposition. That dimension is moved next
-// to the innermost one.
+// Returns whether an input is dense in a different dimension from the output, as in a transposition. Moves that
+// dimension next to the innermost one.
 template <int K>
 bool bring_turned_dimension_inside(LoopNest<K>& nest) {
   constexpr std::int64_t least = 16;  // columns: a tile with fewer of them is one block with some rows
@@ -270,7 +271,7 @@ void run(const DenseLoop& loop, const std::array<const Array*, K>& arrays, const
   const bool by_lines = bring_turned_dimension_inside(nest);
   const int inner = nest.ndim - 1;
   const std::int64_t columns = nest.size[inner], rows = inner > 0 ? nest.size[inner - 1] : 1;
-  // What a thread takes at a time: a piece of a long row, or several rows.
+  // A thread takes this many numbers at a time: a piece of a long row, or several rows.
   constexpr std::int64_t piece = parallel_grain / 2;
   const std::int64_t tile_columns = std::min<std::int64_t>(columns, by_lines ? 512 : piece);
   const std::int64_t tile_rows = std::clamp<std::int64_t>(piece / tile_columns, 1, rows);

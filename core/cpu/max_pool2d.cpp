@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto overlap = cpu::ChannelRest::overlap;
 
-// Places in a window, in the width of a mask of the values.
+// Positions in a window. They are as wide as the elements of a mask of the values.
 template <int L, class M, class I>
 cpu::vec<M, L> load_places(const I* from) {
   if constexpr (sizeof(I) == 1) return cpu::load_bytes<L, M>(from);

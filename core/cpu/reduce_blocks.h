@@ -1,4 +1,4 @@
-// How a reduction takes a block of numbers into states. A block is a piece of a row, or some rows of columns. It is so
+// Adds a block of numbers to the states of a reduction. A block is a piece of a row, or some rows of columns. It is so
 // small that it stays in the nearest cache while two passes go over it, and that its totals are exact enough in the
 // type of the numbers.
 #pragma once
@@ -24,8 +24,8 @@ void lanes_columns(const Lanes& lanes, const T* x, std::int64_t columns, std::in
   for (std::int64_t j = 0; j < columns; ++j) take(states[j], totals[j]);
 }
 
-// Calls f(lanes, take) for such an operation, and returns whether this is one: `lanes` says how numbers are added to a
-// total (core/cpu/reduce_lanes.h), and `take` puts a total into a state.
+// Calls f(lanes, take) if the total of a block is one number, and returns whether it is. `lanes` says how numbers are
+// added to a total (core/cpu/reduce_lanes.h), and `take` puts a total into a state.
 template <class T, class Op, class F>
 bool with_lanes(const Op&, const F&) {
   return false;
@@ -112,7 +112,7 @@ template <class T>
 void reduce_row(const reductions::LogSumExp&, const T* x, std::int64_t n, std::int64_t stride, ExpSum<T>& state) {
   using C = compute_t<T>;
   const C highest = total_of_row(ExtremeLanes<T, true, false>{}, x, n, stride);
-  // Where the highest number is infinite or NaN, how often it occurs does not matter.
+  // If the highest number is infinite or NaN, it does not matter how often it occurs.
   if (highest - highest != C(0)) return state.merge({highest, highest < C(0) ? 0.0 : 1.0});
   state.merge({highest, static_cast<double>(total_of_row(ExpLanes<T, ForAll<C>>({highest}), x, n, stride))});
 }

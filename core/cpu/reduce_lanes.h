@@ -1,4 +1,4 @@
-// How a reduction adds up a few neighbouring numbers at once, in vectors. Each row or column of a block becomes one
+// Adds up a few neighbouring numbers of a reduction at once, in vectors. Each row or column of a block becomes one
 // total, in the type of the numbers. The blocks are so small that the totals lose no digits that matter.
 // core/cpu/reduce_blocks.h puts the totals into states.
 #pragma once

@@ -1,6 +1,6 @@
-// How a reduction walks over an array. It goes by rows where the numbers of one output are neighbours in memory, and by
-// columns where the numbers of different outputs are. The work is cut into parts of a fixed size, which are merged in
-// order: the result does not depend on the number of threads.
+// Walks over an array for a reduction: by rows if the numbers of one output are neighbours in memory, and by columns if
+// the numbers of different outputs are. The work is cut into parts of a fixed size, which are merged in order: the
+// result does not depend on the number of threads.
 #pragma once
 
 #include <tandem/core/cpu/parallel.h>

@@ -25,8 +25,8 @@ std::int64_t first_equal(const T* x, std::int64_t n, std::int64_t stride, C valu
   return i;
 }
 
-// Searches a block of a row. A fast pass finds how large the largest number is. Only when that is better than `best`, a
-// second pass finds where it stands.
+// Searches a block of a row. A fast pass finds the largest number. Only if it is better than `best`, a second pass
+// finds its position.
 template <bool largest, class T>
 void search_row(const T* x, std::int64_t n, std::int64_t stride, std::int64_t first, Extreme<T, largest>& best) {
   using C = compute_t<T>;

@@ -18,8 +18,8 @@ std::vector<typename ResizeAxis<R>::Taps> all_taps(const ResizeAxis<R>& axis) {
   return taps;
 }
 
-// Calls f(row, number, image) for each row of the result: where the row begins, its number within the image, and the
-// image of x that it is made of.
+// Calls f(row, number, image) for each row of the result: the address of the row, its number within the image, and the
+// image of x from which it is computed.
 template <class T, class F>
 void for_each_row(const Array& x, const Array& y, F f) {
   const std::int64_t channels = x.dim(1), image = x.dim(2) * x.dim(3) * channels, rows = y.dim(2);
@@ -77,7 +77,7 @@ void CpuBackend::resize(const Array& x, const Resize& how, const Array& y) {
 }
 
 // Each row of grad_x first adds up the rows of grad_y to which it contributed. Then each of its pixels adds up the
-// places of that sum.
+// elements of that sum to which it contributed.
 void CpuBackend::resize_grad(const Array& grad_y, const Resize& how, const Array& grad_x) {
   dispatch_floating(grad_x.dtype(), "interpolate", [&](auto type) {
     using T = decltype(type);

@@ -7,7 +7,7 @@
 namespace tandem {
 
 void CpuBackend::scan(Scan op, const Array& x, int dim, bool reversed, const Array& y) {
-  // The dimensions besides `dim`, as if that were reduced.
+  // The dimensions other than `dim`, as if `dim` were reduced.
   cpu::ReduceWalk::List lines = cpu::ReduceWalk(x, y.narrow(dim, 0, 1)).kept;
   const std::int64_t n = x.shape()[dim];
   const std::int64_t x_step = reversed ? -x.strides()[dim] : x.strides()[dim];

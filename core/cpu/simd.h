@@ -24,8 +24,8 @@ struct vector_of {
 template <class T, int L>
 using vec = typename vector_of<T, L>::type;
 
-// The longest register, where the processor has AVX2 or AVX-512. GCC takes longer vectors apart number by number where
-// they select (`mask ? a : b`).
+// The longest register of a processor with AVX2 or AVX-512. In `mask ? a : b`, GCC would process longer vectors number
+// by number.
 #ifdef __AVX512F__
 inline constexpr int register_bytes = 64;
 #else
@@ -44,8 +44,8 @@ inline vec<T, L> load_raw(const T* from) {
   return v;
 }
 
-// 16-bit floats as they are stored, and as they are computed with. They are rounded to nearest, ties to even. Other
-// numbers stay what they are.
+// The type in which numbers are stored. 16-bit floats are converted to a different type for computation, and back. They
+// are rounded to nearest, ties to even. Other numbers stay unchanged.
 template <class T>
 using stored_t = std::conditional_t<std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>, std::uint16_t, T>;
 
@@ -96,7 +96,7 @@ inline vec<stored_t<T>, L> narrowed(vec<compute_t<T>, L> v) {
   }
 }
 
-// Loads L numbers that are stored as T, in the type that is computed in; store() is the way back.
+// Loads L numbers that are stored as T, in the type used for computation. store() does the reverse.
 template <int L, class T>
 inline vec<compute_t<T>, L> load(const T* from) {
   return widened<T, L>(load_raw<stored_t<T>, L>(reinterpret_cast<const stored_t<T>*>(from)));
@@ -107,8 +107,8 @@ inline void store(T* to, vec<compute_t<T>, L> v) {
   std::memcpy(static_cast<void*>(to), &stored, sizeof stored);
 }
 
-// The larger, and the smaller, of a and b, lane by lane; b where one of them is NaN. It is one instruction of the
-// processor; from the plain expression GCC makes two.
+// The larger, and the smaller, of a and b, lane by lane; b where one of them is NaN. The processor has one instruction
+// for it, but GCC compiles the plain expression to two.
 template <class V>
 inline V larger(V a, V b) {
 #ifdef __AVX512F__
@@ -232,9 +232,9 @@ inline void store_bytes(std::uint8_t* to, M v) {
   std::memcpy(to, &narrow, sizeof narrow);
 }
 
-// What becomes of channels that do not fill a register. With `overlap`, the last block begins so early that it ends
-// with the last channel, and all blocks are smaller where a pixel has fewer channels than a register. That is faster.
-// It needs an f that computes some channels twice with the same result, so it must not write over its input.
+// The treatment of channels that do not fill a register. With `overlap`, the last block begins so early that it ends
+// with the last channel. If a pixel has fewer channels than a register, all blocks are smaller. `overlap` is faster. It
+// needs an f that computes some channels twice with the same result, so f must not overwrite its input.
 enum class ChannelRest { one_by_one, overlap };
 
 // Calls f(std::integral_constant<int, L>, c) for blocks of L channels, from channel c on, that cover all channels. A

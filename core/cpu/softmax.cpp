@@ -16,7 +16,7 @@ void softmax_row(bool logarithm, const T* x, T* y, std::int64_t n) {
   using M = RowMath<C>;
   using V = typename M::V;
   constexpr int L = cpu::math_lanes<C>;
-  // Whether y can store the exponentials temporarily: only if storing to it does not round.
+  // Whether y can store the exponentials temporarily. It can if storing to it does not round.
   constexpr bool keeps_exponentials = std::is_same_v<T, C>;
   const C highest = cpu::highest_of_row<C>(x, n);
   if (logarithm || !keeps_exponentials) {

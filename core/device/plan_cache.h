@@ -14,8 +14,8 @@
 
 namespace tandem {
 
-// What two calls of a library must have in common to share a plan: shapes, strides, dtypes and options, as numbers in
-// an order that the caller chooses. Calls whose numbers are all equal share a plan.
+// The key of a plan: shapes, strides, dtypes and options of a library's call, as numbers in an order that the caller
+// chooses. Calls whose numbers are all equal share a plan.
 class CallKey {
  public:
   template <class... Parts>

@@ -147,7 +147,7 @@ struct Rules {
 constexpr std::optional<DType> floating_only(DType x) { return is_floating(x) ? std::optional(x) : std::nullopt; }
 constexpr DType widened(DType x) { return is_floating(x) ? x : DType::i64; }
 
-// Whether an operation has kernels for integers and bools.
+// True if an operation has kernels for integers and bools.
 template <class Op>
 constexpr bool takes_integers = Op().rules(DType::i64).result_dtype.has_value();
 

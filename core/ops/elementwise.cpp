@@ -19,7 +19,7 @@ bool is_whole(double v) { return v == std::floor(v); }
 // Returns the kind of a dtype: 0 for bool, 1 for integer, 2 for floating.
 int kind_of(DType dtype) { return dtype == DType::boolean ? 0 : is_floating(dtype) ? 2 : 1; }
 
-// How an operation handles integers.
+// The ways in which an operation handles integers.
 enum class OnIntegers { computes, gives_f32, changes_nothing };
 
 OnIntegers on_integers(const UnaryOp& op) {

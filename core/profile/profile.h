@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// How the time of a trace was spent, by lane and name of the range.
+// The time of a trace, by lane and name of the range.
 struct ProfileSummary {
   struct Row {
     std::string lane, name;

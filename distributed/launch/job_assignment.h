@@ -36,7 +36,7 @@ struct NodeStatus {
   std::vector<int> ended_well;          // ranks of this node that exited with 0 and had not been told to stop
   int stopped_by = 0;                   // the signal that stopped this node's launcher; 0: none
 
-  // How long this node has been silent. It is not published: the node that serves the store measures it.
+  // The time for which this node has been silent. It is not published: the node that serves the store measures it.
   std::chrono::milliseconds silence{0};
 };
 

@@ -1,4 +1,4 @@
-// What the programs and the launcher ask about the options on their command lines.
+// Handles mistakes in the options of the programs and the launcher.
 #pragma once
 
 #include <string>

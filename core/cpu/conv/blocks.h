@@ -1,4 +1,4 @@
-// How the work of a pass is divided among threads: into blocks of rows, and slices of the output channels.
+// Divides the work of a pass among threads: into blocks of rows, and slices of the output channels.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -23,7 +23,7 @@ CallKey key_of(const ConvLayer& layer) {
   return key;
 }
 
-// Returns false, and has done nothing, where no method of the list computes this pass.
+// Returns false, and does nothing, if no method of the list computes this pass.
 bool convolve(ConvPass pass, const Window& window, const ConvArrays& arrays, bool add = false) {
   thread_local PlanCache<cpu::ConvChoice, 1024> choices;
   const ConvLayer layer(pass, window, arrays, add);

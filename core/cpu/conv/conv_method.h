@@ -1,9 +1,9 @@
 // ConvMethod: one way to compute a convolution or its gradients. Annexes add methods to a list (fast_conv_methods.cpp),
 // and PlainConv comes last. conv2d.cpp takes the first method that pays.
 //
-// What pays is a pure function of the layer, the instructions of the processor, the version of oneDNN, math_mode() and
-// the number of threads. It does not look at the clock, nor at the number of processes: W processes with B / W images
-// each must compute as one process with B images does.
+// The choice is a pure function of the layer, the instructions of the processor, the version of oneDNN, math_mode() and
+// the number of threads. It does not depend on measured times, nor on the number of processes: W processes with B / W
+// images each must compute the same as one process with B images.
 #pragma once
 
 #include <tandem/core/array/array.h>
@@ -36,7 +36,7 @@ struct ConvLayer {
   ConvPass pass;
   Window window;
   Shape x, y;  // (N, C, H, W) and (N, O, OH, OW)
-  // The dtypes of the images and of the weight or its gradient; of the bias or its gradient, where there is one.
+  // The dtype of the images and of the weight or its gradient, and that of the bias or its gradient, if there is one.
   DType dtype, y_dtype, weight_dtype;
   std::optional<DType> bias_dtype = {};
   bool add = false;  // whether the gradient of the input is added to what grad_x holds
@@ -48,25 +48,26 @@ struct ConvLayer {
 
   ConvLayer in(DType other) const;
   ConvLayer of(ConvPass other) const;
-  // Channels and taps that a number of the result is a sum over, and those that it is one of. The gradient of the input
-  // goes from the outputs to the inputs.
+  // The number of channels over which a sum of the pass runs, and the number of channels of its result. For the
+  // gradient of the input, these are the outputs and the inputs.
   std::int64_t channels_read() const { return pass == ConvPass::input_gradient ? y[1] : x[1]; }
   std::int64_t channels_written() const { return pass == ConvPass::input_gradient ? x[1] : y[1]; }
   bool has_one_dtype_of_images() const { return dtype == y_dtype; }
 };
 
-// A method for one layer and pass. Whatever can be prepared for it is prepared once. One thread at a time may use it.
+// A method for one layer and pass. The constructor does the work that all calls share. Only one thread at a time may
+// use it.
 class ConvMethod {
  public:
   explicit ConvMethod(const ConvLayer& layer) : layer_(layer) {}
   virtual ~ConvMethod() = default;
 
-  // What a trace says when this method computes the pass.
+  // Returns the text of a trace if this method computes the pass.
   virtual std::string name() const = 0;
-  // What a trace says of this method when another one computes the pass; often nothing.
+  // Returns what a trace says about this method if another method computes the pass; often an empty string.
   virtual std::string why_not() const { return {}; }
-  // Whether this method is to compute the pass, unless one before it in the list does: it can, and it is estimated to
-  // be faster than every method after it that can. Each method decides that for itself. choose_conv_method() only asks.
+  // Returns whether this method can compute the pass, and is estimated to be faster than every later method in the list
+  // that can. choose_conv_method() takes the first method that returns true.
   virtual bool pays() const = 0;
   // Computes the pass for arrays of this layer.
   virtual void run(const ConvArrays& arrays) = 0;
@@ -96,12 +97,12 @@ struct ConvChoice {
 };
 ConvChoice choose_conv_method(const ConvLayer& layer);
 
-// The arrays of a pass in `dtype`: what is read is converted, and what is written gets memory of its own, unless it has
-// that dtype. copy_results() copies what was written there back.
+// The arrays of a pass in `dtype`. Inputs with a different dtype are converted, and results with a different dtype get
+// separate memory. copy_results() copies these results back.
 ConvArrays in_dtype(DType dtype, ConvPass pass, const ConvArrays& arrays);
 void copy_results(ConvPass pass, const ConvArrays& from, const ConvArrays& to);
 
-// Sums the outputs' gradient over all pixels, where the gradient of a bias is wanted.
+// Sums the outputs' gradient over all pixels, if the gradient of a bias is wanted.
 void sum_bias(const ConvArrays& arrays);
 
 }  // namespace tandem::cpu

@@ -8,12 +8,12 @@
 
 namespace tandem::cpu {
 
-// Arrays are converted where each number is multiplied often enough (tried on an Intel Xeon without AMX).
+// Arrays are converted if each number is multiplied often enough (tried on an Intel Xeon without AMX).
 DType kernel_dtype(const ConvLayer& layer) {
   if (layer.dtype == DType::f16) return DType::f32;
   if (layer.dtype != DType::bf16) return layer.dtype;
   const auto& [kernel, stride, padding, dilation, groups] = layer.window;
-  // Where the number of bf16 inputs is odd, oneDNN multiplies numbers of the next pixel by zero, which spreads an Inf.
+  // If the number of bf16 inputs is odd, oneDNN multiplies numbers of the next pixel by zero, which spreads an Inf.
   if (math_mode().exact_convolutions && layer.x[1] / groups % 2 != 0 && onednn::has(onednn::Fault::odd_inputs_bf16))
     return DType::f32;
   if (onednn::has_fast_bf16()) return DType::bf16;

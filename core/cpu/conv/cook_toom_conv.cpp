@@ -13,7 +13,7 @@ namespace tandem::cpu {
 
 namespace {
 
-// Whether tiles can compute the layer, and no method for special layers is faster.
+// Returns whether tiles can compute the layer, and no method for special layers is faster.
 bool suits_tiles(const ConvLayer& layer) {
   const Window& window = layer.window;
   return layer.dtype != DType::f64 && layer.has_one_dtype_of_images() && window.stride == Extent(1) &&
@@ -22,7 +22,7 @@ bool suits_tiles(const ConvLayer& layer) {
          !DirectConv(layer.in(kernel_dtype(layer))).beats_tiles();
 }
 
-// The best tiles for a pass, beside the fastest other way: a product for each tap, or oneDNN.
+// The best tiles for a pass, and the fastest other method for comparison: a product for each tap, or oneDNN.
 CookToomChoice best_tiles(const ConvLayer& layer) {
   if (layer.pass == ConvPass::both_gradients) {
     const CookToomChoice tiles = best_tiles(layer.of(ConvPass::input_gradient));

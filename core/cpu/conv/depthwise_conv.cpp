@@ -275,8 +275,8 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
 }
 
 // Returns whether this method is faster than oneDNN. If channels fill oneDNN's vectors, that is so for kernels with at
-// least `enough` taps, otherwise for kernels with at least 9. Found by bench/convolutions with AVX-512: for sums on an
-// AMD EPYC (Zen 4), for the gradient of the weight on an Intel Xeon.
+// least `enough` taps, otherwise for kernels with at least 9. These numbers were found with bench/convolutions and
+// AVX-512: for sums on an AMD EPYC (Zen 4), for the gradient of the weight on an Intel Xeon.
 constexpr std::int64_t enough_for_sums = 26, enough_for_weight = 10;
 bool is_faster(const Window& window, std::int64_t enough) {
   return window.kernel.h * window.kernel.w >= (window.groups % lanes == 0 ? enough : 9);

@@ -1,9 +1,9 @@
 // A convolution and its gradients as products of matrices, one product for each place of the kernel (a "tap").
 //
 // Images are channels last. The pixels of an image that one tap sees are then the rows of a matrix, and the weight of a
-// tap is a matrix too. These products leave out what is only multiplied with padding. That is most of the kernel when
-// dilation spreads it further than a small image reaches, as DeepLabV3's rates do on the last feature map. A 1 x 1
-// kernel is one such product, and its weight need not be repacked.
+// tap is a matrix too. These products leave out the taps that see only padding. If dilation spreads the kernel beyond a
+// small image, as DeepLabV3's rates do on the last feature map, those are most of the taps. A 1 x 1 kernel is one such
+// product, and its weight need not be repacked.
 #pragma once
 
 #include <tandem/core/cpu/conv/conv_method.h>
@@ -19,19 +19,20 @@ class TapConv final : public ConvMethod {
   explicit TapConv(const ConvLayer& layer);
 
   std::string name() const override { return "a product for each tap"; }
-  // For every pass without groups in f32 or bf16: PlainConv, the only method after this one, is slower.
+  // Returns true for every pass without groups in f32 or bf16, because PlainConv, the only method after this one, is
+  // slower.
   bool pays() const override;
-  // Whether the products are also faster than oneDNN's convolution. oneDNN leaves out padding too, but loses time at
-  // short rows, most of all in the gradient of the weight. For the outputs, but not for the gradients, its 1 x 1
-  // kernels are faster than these products.
+  // Returns whether the products are also faster than oneDNN's convolution. oneDNN leaves out padding, too, but loses
+  // time on short rows, most of all in the gradient of the weight. For the outputs, but not for the gradients, its 1 x
+  // 1 kernels are faster than these products.
   bool beats_onednn() const;
-  // The share of the multiplications that the products do: on average, the part of the kernel that sees more than
-  // padding.
+  // Returns the fraction of the multiplications that the products compute: on average, the part of the kernel that does
+  // not see only padding.
   double seen_share() const;
-  // The same along the height alone: what is left where only whole rows of the kernel that see padding are left out.
+  // The same along the height alone, if only whole rows of the kernel that see padding are left out.
   double seen_row_share() const;
 
-  // All arrays are f32 or bf16, and gradients of weights may be f32 or bf16 whatever the others are.
+  // All arrays are f32 or bf16. Gradients of weights may be f32 or bf16, whatever the dtype of the other arrays is.
   void run(const ConvArrays& arrays) override;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace tandem::distributed {
 
-// Whether this build can compute on GPUs.
+// True if this build can compute on GPUs.
 extern const bool build_has_cuda;
 
 // Returns the GPU of this process. `is_auto` is whether the process may also compute on the CPU. Throws an Error with
