@@ -336,7 +336,7 @@ void mean_in_the_order_of_the_ring(const std::vector<std::vector<float>>& of_ran
 }
 
 // Trains and gives the weights. A step takes `batch_size` images, of which each rank has every world-th. With `shards`
-// above 1 this process does in turn what so many ranks would do at once.
+// above 1, this process does in turn what that many ranks would do at once.
 std::vector<float> train(const Images& images, const Images& tests, const Ring& ring, int shards = 1) {
   Model model(1 + ring.rank);  // other weights on each rank, until rank 0's go to all
   for (const Tensor& p : model.parameters) ring.broadcast(p->value);

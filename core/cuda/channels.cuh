@@ -9,7 +9,7 @@
 
 namespace tandem::cuda {
 
-// A few neighbouring numbers, as many as there are lanes, in the type that is computed in.
+// `lanes` neighbouring numbers, in the type used for computation.
 template <class C, int lanes>
 struct Numbers {
   C values[lanes];
@@ -50,7 +50,8 @@ struct ChannelTiles {
   static constexpr std::int64_t most_tiles = 4096;  // blocks side by side; each has counters (block_tree.cuh)
   dim3 grid, block;
 
-  // Makes so many blocks that a thread does `rows_each` rows. Once there are `most` blocks, a thread does more rows.
+  // Makes enough blocks for each thread to process `rows_each` rows. If that would be more than `most` blocks, a thread
+  // processes more rows.
   ChannelTiles(std::int64_t rows, std::int64_t channels, int lanes, std::size_t element_bytes, int rows_each,
                std::int64_t most) {
     const std::int64_t packs = channels / lanes, widest = 128 / (lanes * static_cast<std::int64_t>(element_bytes));

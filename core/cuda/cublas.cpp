@@ -13,7 +13,7 @@ namespace tandem::cuda {
 
 namespace {
 
-// 32 MiB, as much as PyTorch gives cuBLASLt on the largest GPUs. A plan takes only what its algorithm uses.
+// 32 MiB is what PyTorch gives cuBLASLt on the largest GPUs. A plan takes only what its algorithm uses.
 constexpr std::size_t most_workspace = std::size_t{32} << 20;
 
 const char* advice(cublasStatus_t status) {

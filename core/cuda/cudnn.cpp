@@ -242,7 +242,8 @@ cudnnStatus_t run(cudnnHandle_t handle, const Plan& p, const Algorithm& algorith
   if (algorithm.workspace > 0)
     workspace = Array::empty({static_cast<std::int64_t>(algorithm.workspace)}, DType::u8, arrays.x.device());
   void* const scratch = workspace.defined() ? workspace.raw() : nullptr;
-  // The factors of the result, and of what it is added to. They are on the host, in f64 for f64 and in f32 otherwise.
+  // The factors of the result, and of the array to which it is added. They are on the host, in f64 for f64 and in f32
+  // otherwise.
   const float narrow_factors[] = {1, 0};
   const double wide_factors[] = {1, 0};
   const bool wide = arrays.x.dtype() == DType::f64;

@@ -38,7 +38,7 @@ class HeldStream {
   std::atomic<bool> is_released_ = false;
 };
 
-// The milliseconds that the GPU takes for work() when it repeats it so many times without a pause.
+// Returns the milliseconds that the GPU takes for work(), on average over `repetitions` runs without a pause.
 template <class Work>
 float milliseconds_of(int repetitions, Work work) {
   const CudaEvent begin(true), end(true);
@@ -53,10 +53,10 @@ float milliseconds_of(int repetitions, Work work) {
   return milliseconds / static_cast<float>(repetitions);
 }
 
-// Leaves of `candidates` those that work, the fastest first, and returns the milliseconds of each. run(candidate) puts
-// its work into the current stream, and returns false when the candidate does not work after all. A candidate that
-// takes three times as long as the fastest so far runs twice only, or once where it takes longer than code is loaded.
-// Waits for the GPU, so nothing may be recorded meanwhile.
+// Removes the candidates that do not work, sorts the others by time with the fastest first, and returns their
+// milliseconds. run(candidate) puts its work into the current stream, and returns false if the candidate does not work.
+// A candidate that takes three times as long as the fastest so far runs only twice, or once if it takes longer than
+// loading its code can. The function waits for the GPU, so no graph may be recorded at the same time.
 template <class Candidate, class Run>
 std::vector<float> sort_by_time(std::vector<Candidate>& candidates, Run run) {
   constexpr int repetitions = 5;

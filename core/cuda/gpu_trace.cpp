@@ -38,7 +38,7 @@ struct Cupti {
 Cupti cupti{};
 bool is_running = false;
 
-// Loads CUPTI. Returns "" or what went wrong.
+// Loads CUPTI. Returns "", or a description of the problem.
 std::string load() {
   if (cupti.get_version) return "";
   // The first path is this machine's, the second is that of the machine on which this program was built.
@@ -133,7 +133,7 @@ void add(const CUpti_Activity& activity) {
   }
 }
 
-// The functions that CUPTI calls, on threads of its own. No exception may leave them.
+// The functions that CUPTI calls, on its own threads. No exception may leave them.
 std::uint64_t clock_of_the_trace() { return static_cast<std::uint64_t>(detail::profile_now()); }
 
 void give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
@@ -147,7 +147,7 @@ void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, st
     CUpti_Activity* record = nullptr;
     while (cupti.next_record(buffer, filled, &record) == CUPTI_SUCCESS) add(*record);
   } catch (const std::exception&) {
-    // There is no memory left: the rest of this buffer does not get into the trace.
+    // There is no memory left, so the rest of this buffer is missing from the trace.
   }
   std::free(buffer);
 }

@@ -1,4 +1,4 @@
-// Segments: many arrays that one kernel goes over, so that they do not need a kernel each.
+// Segments: many arrays that one kernel processes, so each of them needs no separate kernel.
 #pragma once
 
 #include <tandem/core/cuda/launch.cuh>

@@ -1,4 +1,4 @@
-// The kernels of an optimizer's rule (core/formulas/update_rules.h). Programs instantiate them for rules of their own.
+// The kernels of an optimizer's rule (core/formulas/update_rules.h). Programs instantiate them for their own rules.
 #pragma once
 
 #include <tandem/core/formulas/update_rules.h>

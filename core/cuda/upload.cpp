@@ -43,9 +43,8 @@ class Ring {
     std::unique_ptr<CudaEvent> read;
   };
 
-  // Work that was asked for earlier may still use the memory at `data`, so only the stream of computation can write
-  // there. The way over the bus, which takes longest, need not wait for that work: it goes to the ring on the GPU, in a
-  // stream of its own.
+  // Earlier work may still use the memory at `data`, so only the computation stream can write there. The transfer over
+  // the bus, which takes longest, need not wait for that work: it goes to the ring on the GPU, in a separate stream.
   void send_ahead(char* data, std::size_t at, std::size_t count) {
     TANDEM_CUDA(cudaMemcpyAsync(there_ + at, memory_ + at, count, cudaMemcpyHostToDevice, copies_));
     TANDEM_CUDA(cudaEventRecord(*arrived_, copies_));
