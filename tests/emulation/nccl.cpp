@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <type_traits>
@@ -157,6 +158,14 @@ using namespace emulation;
 
 namespace {
 
+std::set<ncclComm_t> communicators;  // guarded by nccl_mutex; those that have not been freed
+
+// The caller holds nccl_mutex. On hardware, a call of a communicator that has been freed corrupts memory.
+std::shared_ptr<Member> member_of(ncclComm_t communicator, const char* call) {
+  if (!communicators.contains(communicator)) die("%s: the communicator has been freed", call);
+  return communicator->member;
+}
+
 // While an object exists, a thread is in a call of a communicator. The caller must hold nccl_mutex when it creates and
 // destroys the object.
 class InCall {
@@ -214,7 +223,10 @@ ncclResult_t flush() {
 
 ncclResult_t issue(ncclComm_t communicator, cudaStream_t stream,
                    std::function<void(std::shared_ptr<Completion>)> post) {
-  group.push_back({communicator->member, stream, std::move(post)});
+  {
+    const std::lock_guard lock(nccl_mutex);
+    group.push_back({member_of(communicator, "an operation"), stream, std::move(post)});
+  }
   return depth > 0 ? ncclSuccess : flush();
 }
 
@@ -296,14 +308,17 @@ void stop(const std::shared_ptr<Member>& member) {
 }
 
 void end(ncclComm_t communicator, const char* call) {
-  const auto member = communicator->member;
+  std::shared_ptr<Member> member;
   {
     const std::lock_guard lock(nccl_mutex);
+    member = member_of(communicator, call);
     state.log.push_back(call);
     if (member->callers > 0) die("%s frees a communicator while another thread is in a call of it", call);
     stop(member);
   }
   wait_for_graphs(*member, call);
+  const std::lock_guard lock(nccl_mutex);
+  communicators.erase(communicator);
   delete communicator;
 }
 
@@ -317,6 +332,7 @@ ncclResult_t join(ncclComm_t* communicator, std::shared_ptr<World> world, int ra
   member->rank = rank;
   member->is_blocking = config->blocking != 0;
   *communicator = new ncclComm{member};
+  communicators.insert(*communicator);
   if (!member->is_blocking || !may_block) return ncclInProgress;
   arrivals.wait(lock, [&] { return world->arrived == world->size; });
   return ncclSuccess;
@@ -366,7 +382,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int size, ncclUniq
 // The parent's configuration decides whether this call blocks, and the child's configuration applies to later calls.
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* communicator, ncclConfig_t* config) {
   std::unique_lock lock(nccl_mutex);
-  Member& member = *parent->member;
+  Member& member = *member_of(parent, "split");
   auto& world = parts_of_worlds[{member.world.get(), ++member.splits, color}];
   if (!world) world = std::make_shared<World>();
   world->size = member.world->size;  // sufficient here, because all ranks have the same colour
@@ -379,13 +395,18 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* co
   return result;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
-  wait_for_graphs(*communicator->member, "ncclCommFinalize");
-  return begun(*communicator->member);
+  std::shared_ptr<Member> member;
+  {
+    const std::lock_guard lock(nccl_mutex);
+    member = member_of(communicator, "finalize");
+  }
+  wait_for_graphs(*member, "ncclCommFinalize");
+  return begun(*member);
 }
 ncclResult_t ncclCommRevoke(ncclComm_t communicator, int flags) {
   const std::lock_guard lock(nccl_mutex);
   if (flags != NCCL_REVOKE_DEFAULT) die("ncclCommRevoke: flags must be 0");
-  stop(communicator->member);
+  stop(member_of(communicator, "revoke"));
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
@@ -399,7 +420,7 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* result) {
   const std::lock_guard lock(nccl_mutex);
   const auto all_have_come = [](const Member& one) { return one.world->arrived == one.world->size; };
-  Member& member = *communicator->member;
+  Member& member = *member_of(communicator, "asking for an error");
   if (member.rank == state.failing_rank) *result = state.failure;
   else if (!all_have_come(member) || (member.wanted_at && !all_have_come(*member.part->member)))
     *result = ncclInProgress;

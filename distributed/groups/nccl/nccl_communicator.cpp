@@ -144,10 +144,9 @@ void NcclCommunicator::forget([[maybe_unused]] void* handle) noexcept {
 // ncclCommFinalize may wait for peers too. Another thread calls it, so this thread can give up.
 void NcclCommunicator::close(const std::function<void()>& keep_waiting) {
   {
-    const auto communicator = current("leaving");
-    auto finalized = std::async(std::launch::async, [this, communicator] {
+    auto finalized = std::async(std::launch::async, [this] {
       const std::lock_guard one_call(calls_);
-      return ncclCommFinalize(communicator);
+      return ncclCommFinalize(current("leaving"));  // under the lock: abort() may have come first
     });
     try {
       while (finalized.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) keep_waiting();
