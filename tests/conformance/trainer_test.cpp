@@ -153,7 +153,7 @@ std::pair<int, std::string> failure_of(Words arguments, const data::ArrayDataset
   ::testing::internal::CaptureStderr();
   train(std::move(arguments), samples, 1, change, writes_loop);
   const auto err = ::testing::internal::GetCapturedStderr();
-  const auto step = err.find("step "), words = err.find("weights. ");
+  const auto step = err.find("step "), words = err.find("the training ends. ");
   if (step == std::string::npos || words == std::string::npos) return {0, err};
   // The order of sums decides how many other numbers overflow together with the first one.
   return {std::stoi(err.substr(step + 5)), std::regex_replace(err.substr(words), std::regex("[0-9]+ of"), "some of")};
