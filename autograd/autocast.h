@@ -36,8 +36,8 @@ DType autocast_dtype();
 Tensor autocast_low(const Tensor& x);
 Tensor autocast_f32(const Tensor& x);
 
-// Throws an Error of `operation` if x and weight differ in dtype. Under an Autocast they may differ, because parameters
-// stay f32.
+// Throws an Error that names `operation` if x and weight differ in dtype. Under an Autocast they may differ, because
+// parameters stay f32.
 void check_dtypes(const char* operation, const Tensor& x, const Tensor& weight);
 
 }  // namespace tandem

@@ -61,7 +61,7 @@ class BackwardPass {
       ready_.pop();
       run_node(*node);
     }
-    // The loop counts by index, because a callback may register another callback.
+    // The loop uses an index, not iterators, because a callback may register another callback.
     for (std::size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i]();
   }
 

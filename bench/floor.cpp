@@ -370,7 +370,7 @@ void print_own(const own_floor::Floor& floor, bool json) {
     return;
   }
   std::printf("Tandem's kernels, f32, batch %d\n", batch);
-  std::printf("  %.0f million multiplications at %.1f thousand million a second, %.1f MB at %.1f GB/s\n",
+  std::printf("  %.0f million multiplications at %.1f billion per second, %.1f MB at %.1f GB/s\n",
               floor.multiplications / 1e6, floor.multiplications_a_second / 1e9, floor.bytes / 1e6,
               floor.bytes_a_second / 1e9);
   std::printf("  %-22s %8.3f\n  %-22s %8.2f            seconds\n", "a step", floor.milliseconds(),

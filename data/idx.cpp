@@ -22,7 +22,7 @@ class Source : public InputFile {
     is_gzip_ = available_ >= 2 && at_[0] == 0x1f && at_[1] == 0x8b;
     if (is_gzip_) {
       // Adding 16 selects the gzip format. zlib then checks the length and the CRC.
-      check(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK, "cannot be decompressed: out of memory");
+      check(inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK, "cannot be decompressed: zlib failed (out of memory?)");
     }
   }
   ~Source() {
@@ -119,7 +119,7 @@ Array read_idx(const std::filesystem::path& path) {
   source.check(magic[0] == 0 && magic[1] == 0, "begins with the bytes ", int{magic[0]}, " ", int{magic[1]},
                ", expected 0 0; it is not an IDX file: give the folder of the MNIST files");
   source.check(magic[2] == unsigned_byte, "holds numbers of type ", int{magic[2]}, ", expected ", unsigned_byte,
-               " (unsigned bytes); it is not a file of MNIST");
+               " (unsigned bytes); it is not an MNIST file");
   const int ndim = magic[3];
   source.check(ndim >= 1 && ndim <= Dims::max_ndim, "has ", ndim, " dimensions, expected 1 to ", Dims::max_ndim);
 
@@ -134,8 +134,8 @@ Array read_idx(const std::filesystem::path& path) {
     expected *= big_endian(size);
     source.check(expected <= std::uint64_t{1} << 32, "announces the shape ", shape, ", more than 4 GiB; it is damaged");
   }
-  source.check(expected <= source.most_bytes(), "announces the shape ", shape, ", ", expected,
-               " bytes, more than it can contain; it is truncated: download or copy it again");
+  source.check(expected <= source.most_bytes(), "announces the shape ", shape, " (", expected,
+               " bytes), which is more than it can contain; it is truncated: download or copy it again");
 
   Array array = Array::empty(shape, DType::u8);
   const std::size_t found = expected == 0 ? 0 : source.read(array.data<std::uint8_t>(), expected);

@@ -19,7 +19,7 @@ Module& ModuleDict::at(const std::string& name) const {
     if (key == name) return *module;
     names += (names.empty() ? "" : ", ") + key;
   }
-  detail::fail("ModuleDict: there is no '", name, "', its modules are: ", names.empty() ? "none" : names);
+  detail::fail("ModuleDict: there is no module '", name, "'; its modules are: ", names.empty() ? "none" : names);
 }
 
 }  // namespace tandem::nn

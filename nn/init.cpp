@@ -48,7 +48,7 @@ double kaiming_std(const Shape& shape, const KaimingOptions& options) {
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(static_cast<double>(fan));
 }
 
-// PyTorch's order of operations gives the bound the same bits.
+// Computes in PyTorch's order, so that the bound has the same bits as in PyTorch.
 double uniform_bound(double std) { return std::sqrt(3.0) * std; }
 
 }  // namespace

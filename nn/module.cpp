@@ -213,7 +213,7 @@ void Module::Call::warn_if_forgotten() const {
   std::cerr << "warning: " << name << " calls " << module_.describe()
             << ", which was not added to it. An optimizer for "
             << "the parameters of " << name << " does not train those of " << module_.class_name()
-            << ". Register it with add() where the member is declared, or call it under NoGrad if it must not learn"
+            << ". Register it with add() where the member is declared, or call it under NoGrad if it is frozen"
             << std::endl;
 }
 

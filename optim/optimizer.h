@@ -51,7 +51,7 @@ struct ParameterUpdate {
 //
 // A step on a GPU may be recorded and replayed (optim/graphed_step.h), because everything that an update depends on is
 // in the GPU's memory, including the number of updates and the options. Options may change between replays. The
-// exception are options that change which state the algorithm keeps: SGD's momentum from 0 to more, `centered`,
+// exceptions are options that change which state the algorithm keeps: raising SGD's momentum from 0, `centered` and
 // `amsgrad`.
 class Optimizer {
  public:
@@ -211,8 +211,7 @@ class OptimizerOf : public Optimizer {
   std::vector<Options> options_;
 };
 
-// Checks of options. They throw an Error unless the value is a number from 0 to `most`, or, for check_fraction(), from
-// 0 to below 1.
+// Checks of options. They throw an Error unless 0 <= value <= most or, in check_fraction(), 0 <= value < 1.
 void check_option(const char* optimizer, const char* name, double value,
                   double most = std::numeric_limits<double>::infinity());
 void check_fraction(const char* optimizer, const char* name, double value);

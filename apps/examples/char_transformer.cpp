@@ -160,6 +160,6 @@ int main(int argc, char** argv) {
     if (what == "text") train_on_text(argv[2], 2000);
     else if (what == "file") train_on_file(argv[2]);
     else if (argc == 1) train_on_text("sonnets.txt", 150);
-    else throw distributed::UsageError("expected no arguments, or: text FILE, or: file X.safetensors");
+    else throw distributed::UsageError("expected no arguments, \"text FILE\" or \"file X.safetensors\"");
   });
 }

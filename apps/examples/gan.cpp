@@ -91,6 +91,6 @@ int main(int argc, char** argv) {
     const std::string what = argc == 3 ? argv[1] : "";
     if (what == "file") train_on_file(argv[2]);
     else if (argc == 1) train_on_a_circle();
-    else throw distributed::UsageError("expected no arguments, or: file X.safetensors");
+    else throw distributed::UsageError("expected no arguments, or \"file X.safetensors\"");
   });
 }

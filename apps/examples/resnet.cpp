@@ -119,6 +119,6 @@ int main(int argc, char** argv) {
     if (what == "cifar10") train_on_cifar10(argv[2]);
     else if (what == "file") train_on_file(argv[2]);
     else if (argc == 1) train_on_made_up_images();
-    else throw distributed::UsageError("expected no arguments, or: cifar10 FOLDER, or: file X.safetensors");
+    else throw distributed::UsageError("expected no arguments, \"cifar10 FOLDER\" or \"file X.safetensors\"");
   });
 }

@@ -156,7 +156,7 @@ std::vector<unsigned char> read_mnist(const std::string& path, std::size_t heade
   std::vector<unsigned char> bytes(50'000'000);
   const int size = gzread(file, bytes.data(), bytes.size());
   gzclose(file);
-  if (size <= int(header)) fail(path + ": not a file of MNIST");
+  if (size <= int(header)) fail(path + ": not an MNIST file");
   return {bytes.data() + header, bytes.data() + size};
 }
 
@@ -382,7 +382,7 @@ int main(int argc, char** argv) try {
   for (int i = 2; i < argc; ++i) worlds.push_back(std::atoi(argv[i]));
   if (worlds.empty()) worlds = {2, 4};
   for (const int world : worlds)
-    if (world < 1 || batch_size % world != 0) fail("expected numbers of processes that divide 60, the batch size");
+    if (world < 1 || batch_size % world != 0) fail("each number of processes must divide 60, the batch size");
   const Images images(folder + "/train"), tests(folder + "/t10k");
   std::puts("One process, whole batches:");
   const auto alone = train(images, tests, Ring{});

@@ -33,8 +33,8 @@ Tensor select(const Tensor& x, std::int64_t dim, std::int64_t index);  // drops 
 Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1);
 
 // Splits x along `dim`. split() returns parts of `size`, of which the last may be smaller, or parts of the given sizes.
-// chunk() returns `count` equal parts, of which the last may be smaller or missing. unbind() returns the slices without
-// the dimension. The gradients of all parts are collected in one array.
+// chunk() returns at most `count` parts of equal size, of which the last may be smaller. unbind() returns the slices
+// without the dimension. The gradients of all parts are collected in one array.
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t dim = 0);
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t dim = 0);
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t dim = 0);

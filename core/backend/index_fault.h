@@ -1,6 +1,6 @@
-// IndexFault: an invalid index in the data, such as a class that cross_entropy does not have, or a row that does not
-// exist. The CPU detects it while it computes; a GPU detects it after the call has returned (core/cuda/faults.h). Both
-// report it in the same words.
+// IndexFault: an invalid index in the data, such as a class label that is out of range in cross_entropy, or a row that
+// does not exist. The CPU detects it while it computes; a GPU detects it after the call has returned
+// (core/cuda/faults.h). Both report it in the same words.
 #pragma once
 
 #include <tandem/core/base/check.h>

@@ -15,8 +15,8 @@ void CpuBackend::copy(const Array& from, const Array& to) {
                 [&](auto bits) { cpu::Loops::transform<decltype(bits), decltype(bits)>(from, to, Keep{}); });
 }
 
-// Copies row by row, in the order of y's memory. The processor reads and writes ahead within a run of memory, but not
-// across distant runs.
+// Copies row by row, in the order of y's memory. The processor prefetches within a run of memory, but not across
+// distant runs.
 bool CpuBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
   if (!all([&](const Array& a) { return a.dtype() == y.dtype() && a.is_contiguous(); })) return false;

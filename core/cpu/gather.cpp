@@ -36,8 +36,8 @@ std::int64_t CpuBackend::gather_normalized(const Array& rows, const Array& index
     for (std::int64_t i = 0; i < n; ++i)
       to = std::transform(from + wanted[i] * size, from + (wanted[i] + 1) * size, to, normalize);
   };
-  // With constant mean and std, the compiler removes operations without effect: the second division, which takes
-  // longest.
+  // If mean and std are constants, the compiler removes the operations that have no effect, above all the second
+  // division, which takes longest.
   if (mean == 0 && std == 1) gather([](std::uint8_t byte) { return Normalize{}(byte); });
   else gather(Normalize{mean, std});
   return -1;

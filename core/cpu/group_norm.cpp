@@ -101,7 +101,7 @@ std::int64_t pieces_of_sample(const GroupNorm& how) { return (how.before + piece
 
 // If the numbers of a channel are a run in memory (row-major), calls horizontal(sample, c, offset) for each channel's
 // run. Otherwise (channels last) calls vertical(lanes, sample, piece, c, offset, n) for blocks of channels starting at
-// c, and for pieces of n pixels starting at `offset`, at most piece_pixels. The pixels of a piece are consecutive,
+// c, and for pieces of n pixels (at most piece_pixels) starting at `offset`. The pixels of a piece are consecutive,
 // `channels` apart.
 template <class C, class Horizontal, class Vertical>
 void for_each_channel(const GroupNorm& how, Horizontal horizontal, Vertical vertical) {

@@ -1,4 +1,5 @@
-// The steps of recurrent layers. A thread processes whole sequences, and several units side by side.
+// The steps of recurrent layers. A thread processes whole sequences, with several units side by side in the lanes of a
+// vector.
 #include <tandem/core/cpu/cpu_backend.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t most_blocks = 8 * cuda::multiprocessors;
 
-// Each row of a window is summed by itself first, so that sums over large windows stay exact.
+// Each row of a window is summed by itself first, so that sums over large windows stay accurate.
 template <class T, int lanes>
 __global__ void pool(std::int64_t images, std::int64_t channels, Pooling p, const T* x, T* y) {
   using C = compute_t<T>;

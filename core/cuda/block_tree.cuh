@@ -89,8 +89,9 @@ inline constexpr std::int64_t most_tiles = 4096;
 static __device__ unsigned finished_parts[most_tiles], finished_groups[most_tiles];
 
 // Returns whether the other blocks, of `count` in all, have called this function before this block. If so, this block
-// can read what they wrote before their calls. One thread orders memory for its whole block, because the barrier passes
-// that order on to the other threads (PTX ISA, "Memory consistency model", causality order).
+// can read what they wrote before their calls. It is enough that one thread executes the memory fences, because the
+// barriers pass their order on to the other threads of the block (PTX ISA, "Memory consistency model", causality
+// order).
 inline __device__ bool is_last_of(unsigned count, unsigned* finished) {
   TANDEM_SHARED(is_last, 1, bool);
   __syncthreads();

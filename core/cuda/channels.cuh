@@ -42,9 +42,10 @@ void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   else f(std::integral_constant<int, 1>{});
 }
 
-// Divides rows and columns among blocks of threads. A column is `lanes` channels. A block covers some columns, and as
-// many rows as its threads then allow, and walks down over all rows. A block is up to 128 bytes wide, which memory
-// delivers at once; blockIdx.y says which columns it covers.
+// Divides rows and columns among blocks of threads. A column is `lanes` channels. A block covers some columns, and at
+// any time as many rows as it has threads for. The blocks of the same columns share the rows, and step down until they
+// have covered all of them (ChannelPlace). A block is up to 128 bytes wide, which memory delivers at once. blockIdx.y
+// says which columns it covers.
 struct ChannelTiles {
   static constexpr int threads = 256;
   static constexpr std::int64_t most_tiles = 4096;  // blocks side by side; each has counters (block_tree.cuh)

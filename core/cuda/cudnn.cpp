@@ -315,7 +315,8 @@ void time_algorithms(cudnnHandle_t handle, Plan& p, const ConvolutionArrays& arr
       return dropped(algorithm, error.what());
     }
     if (status != CUDNN_STATUS_SUCCESS) {
-      // Some algorithms fail when they run. If the GPU has failed with it, nothing else will work.
+      // Some algorithms fail when they run. If the GPU has failed along with the algorithm, no other algorithm will
+      // work either.
       if (!is_refusal(status)) TANDEM_CUDA(cudaStreamSynchronize(current_stream()));
       return dropped(algorithm, words_for(status));
     }

@@ -1,4 +1,4 @@
-// cuDNN behind one function. Only this file's source knows its API.
+// Convolutions by cuDNN. Only cudnn.cpp uses cuDNN's API.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -17,8 +17,8 @@ namespace tandem::cuda {
 // The weight and the bias are dense, in y's dtype.
 bool convolve_one_channel(const Array& x, const Array& weight, const Array* bias, const Window& window, const Array& y);
 
-// The gradients of the weight (O, C, K, K), channels last, and of the bias (O): of a window of 3 x 3 or 5 x 5 that
-// moves by 1. C * O is at most 512, and 4 divides O.
+// The gradients of the weight (O, C, K, K), channels last, and of the bias (O), for a window of 3 x 3 or 5 x 5 with
+// stride 1. C * O is at most 512, and 4 divides O.
 bool few_channels_grad_weight(const Array& x, const Array& grad_y, const Window& window, const Array& grad_weight,
                               const std::optional<Array>& grad_bias);
 

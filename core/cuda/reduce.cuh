@@ -78,7 +78,8 @@ struct DeviceNest {
     return state;
   }
 
-  // `state` is that of the whole block in the threads that are the first of an output.
+  // In the first thread of each output (`is_first`), `state` is the merged state of all threads of the block that work
+  // on that output.
   template <class State, class Finish>
   __device__ void finish_block(const State& state, std::int64_t output, bool is_first, TreeStates<State, State> states,
                                const Finish& finish) const {

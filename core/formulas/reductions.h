@@ -315,7 +315,7 @@ inline constexpr Reduction Reduction::min{reductions::Min{}};
 inline constexpr Reduction Reduction::prod{reductions::Prod{}};
 inline constexpr Reduction Reduction::count_nonzero{reductions::CountNonzero{}};
 
-// Calls f(struct), where the operation has a derivative.
+// Calls f with the struct of the reduction if it has a derivative. Throws an Error otherwise.
 template <class F>
 void with_derivative(const Reduction& op, F f) {
   std::visit(

@@ -28,8 +28,8 @@ struct UserEntry {
 };
 UserEntry entry_of(uid_t user);  // may be called from any thread
 
-// Creates `folder` and its missing parents. The created folders survive a power failure. So does the deepest folder
-// that already exists, because the process that created it may have been killed before it synchronised the parent. The
+// Creates `folder` and its missing parents. The created folders survive a power failure. The deepest folder that
+// already exists is synchronised too, because the process that created it may have been killed before it did so. The
 // Error names the folder and `purpose` ("for checkpoints").
 void create_folder(const std::filesystem::path& folder, const std::string& purpose);
 

@@ -194,7 +194,7 @@ Dims StateReader::numbers(Id id, const std::string& name) const {
   Dims dims;
   for (const Id item : items) {
     file_.check(pickle_[item].kind == Kind::integer && pickle_[item].integer >= 0, "tensor \"", name,
-                "\" has a size or stride that is not a whole number of at least 0; it is damaged");
+                "\" has a size or stride that is negative or not an integer; it is damaged");
     dims.push_back(pickle_[item].integer);
   }
   return dims;
@@ -264,8 +264,8 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
 
 std::shared_ptr<Storage> StateReader::storage(const StorageInfo& info, bool is_negated) {
   auto& [before, plain, negated] = storages_[info.key];
-  file_.check(before.type == nullptr || (before.type == info.type && before.elements == info.elements), "storage \"",
-              info.key, "\" is described in two ways; it is damaged");
+  file_.check(before.type == nullptr || (before.type == info.type && before.elements == info.elements),
+              "has two different descriptions of storage \"", info.key, "\"; it is damaged");
   before = info;
   auto& storage = is_negated ? negated : plain;
   if (storage) return storage;

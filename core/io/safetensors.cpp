@@ -169,7 +169,7 @@ class Reader : InputFile {
     }
     metadata.erase(found);
     const auto own = checksums.extract(metadata_key);
-    check(!own.empty(), "its metadata have no checksum", advice);
+    check(!own.empty(), "its metadata has no checksum", advice);
     check_sum("its metadata", checksum_of(metadata), own.mapped());
     metadata.erase(kind_key);
     return checksums;
@@ -193,15 +193,15 @@ class Reader : InputFile {
   std::string read_header() {
     const std::uint64_t size = InputFile::size();
     check(size >= 8, "has ", size,
-          " bytes, but the length of the header alone takes 8; it is truncated or another format");
+          " bytes, but the length of the header alone takes 8; it is truncated or in another format");
     std::uint64_t length = 0;
     read(&length, 8, 0);
     check(length <= largest_header, "announces a header of ", length, " bytes, but at most ", largest_header,
-          " are allowed; it is damaged or another format");
+          " are allowed; it is damaged or in another format");
     check(length <= size - 8, "announces a header of ", length, " bytes, but only ", size - 8,
-          " bytes follow; it is truncated or another format");
+          " bytes follow; it is truncated or in another format");
     const std::string header = read(length, 8);
-    check(!header.empty() && header.front() == '{', "the header must begin with '{'; it is damaged or another format");
+    check(!header.empty() && header.front() == '{', "the header must begin with {; it is damaged or in another format");
     // The JSON parser would treat a NUL byte as the end, and ignore the rest.
     check(header.find('\0') == std::string::npos, "the header is not JSON: it contains a NUL byte");
     return header;
@@ -269,7 +269,7 @@ class Reader : InputFile {
     std::uint64_t bytes = size_of(entry.dtype);
     for (const auto& size : shape) {
       check(size.is_number_unsigned() && size.get<std::uint64_t>() <= INT64_MAX, "tensor \"", name,
-            "\": shape contains ", size.dump(), ", expected whole numbers from 0");
+            "\": its shape contains ", size.dump(), ", expected integers of 0 or more");
       const auto n = size.get<std::uint64_t>();
       check(!__builtin_mul_overflow(bytes, n, &bytes), "tensor \"", name, "\": the size of shape ", shape.dump(),
             " does not fit in 64 bits");
@@ -279,7 +279,7 @@ class Reader : InputFile {
     const json& offsets = field(name, value, "data_offsets");
     check(
         offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned(),
-        "tensor \"", name, "\": data_offsets must be two whole numbers from 0, found ", offsets.dump());
+        "tensor \"", name, "\": data_offsets must be two integers of 0 or more, found ", offsets.dump());
     entry.begin = offsets[0].get<std::uint64_t>();
     entry.end = offsets[1].get<std::uint64_t>();
     check(entry.begin <= entry.end, "tensor \"", name, "\": data_offsets ", offsets.dump(), " end before they begin");

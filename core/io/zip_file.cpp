@@ -94,7 +94,7 @@ ZipReader::Directory ZipReader::find_directory() const {
   file_.check(found.begin <= end && found.size <= end - found.begin, "the zip directory (", found.size,
               " bytes at byte ", found.begin, ") lies outside the file", advice);
   file_.check(found.size <= largest_directory && found.entries <= found.size / central_bytes,
-              "the zip directory announces ", found.entries, " entries in ", found.size, " bytes", advice);
+              "the zip directory can't have ", found.entries, " entries in ", found.size, " bytes", advice);
   return found;
 }
 

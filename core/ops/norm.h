@@ -1,5 +1,5 @@
-// Normalisation of a batch, in phases between which ranks can add their statistics, and of each sample separately.
-// core/formulas/batch_norm.h explains what each phase computes.
+// Batch normalisation, in phases between which ranks can add up their statistics, and normalisations of each sample by
+// itself. core/formulas/batch_norm.h explains what each phase computes.
 #pragma once
 
 #include <tandem/core/backend/arguments.h>
@@ -13,7 +13,7 @@ namespace tandem {
 namespace ops {
 
 // Throws an Error unless the parameters and running statistics of a batch norm match x (N, C, H, W). Undefined arrays
-// are not checked. Call this before running statistics change.
+// are not checked. Call this before the running statistics change.
 void check_batch_norm(const Array& x, const BatchNormAffine& affine, const Array& running_mean = {},
                       const Array& running_var = {});
 

@@ -57,7 +57,7 @@ void synchronise(const fs::path& archive, const fs::path& folder) {
   if (error_number != 0) fail_to_write(archive, folder, error_number);
 }
 
-// An open file that is removed unless take_its_name() is called.
+// A new temporary file. The destructor removes it, unless take_its_name() has renamed it to the target.
 class NewFile {
  public:
   NewFile(const fs::path& archive, const fs::path& target)

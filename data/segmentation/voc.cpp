@@ -188,8 +188,8 @@ void check_voc_root(const fs::path& root, const std::string& year) {
                  " below the given folder; move or link it there");
     fs::path right = devkit.parent_path();
     if (right.filename() == "TrainVal") right = right.parent_path();
-    detail::fail("PASCAL VOC ", year, ": ", root.string(), " is in the data set: give the folder that ",
-                 base.begin()->string(), " is in, ", right.string());
+    detail::fail("PASCAL VOC ", year, ": ", root.string(), " is inside the data set: give the folder that contains ",
+                 base.begin()->string(), " instead, ", right.string());
   }
   // A download starts only in an empty folder, or in one with parts of the data set.
   std::string other;

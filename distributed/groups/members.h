@@ -22,9 +22,9 @@ struct Member {
 using Members = std::vector<Member>;  // by rank in the group
 
 // Writes this rank's description to the store, and reads the descriptions of all other ranks. The call is collective.
-// Throws an Error that names the first rank that does not join within `timeout`. The caller sets these members of
-// `mine`: this process's rank in the whole job, which may differ from `rank`, its backend, and why it can't share
-// memory. collect_members() fills in the rest.
+// Throws an Error that names the first rank that does not join within `timeout`. The caller sets three members of
+// `mine`: the backend of this process, why it can't share memory, and its rank in the whole job (which may differ from
+// `rank`). collect_members() fills in the rest.
 Members collect_members(Store& store, int rank, int size, Member mine, Store::Timeout timeout);
 
 // Returns the description of rank `rank` of the group. collect_members() must have returned before.

@@ -18,7 +18,7 @@ void report_failure(const std::string& message,
 
 // Does the same for an exception that ends the program. Other ranks may notice that a rank has left before that rank
 // has told the launcher why. For this reason, the report of a PeerError, which means that another rank failed, is dated
-// one second later (chosen: longer than a report takes).
+// one second later, which is more than a report takes.
 void report_failure(const std::exception& error, bool is_printed = false) noexcept;
 
 }  // namespace tandem::distributed

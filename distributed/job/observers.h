@@ -10,7 +10,7 @@ namespace tandem::distributed {
 
 class FlightRecorder;
 
-// Returns the profile, the watchdog, and the flight recorder, unless `recorder` is null.
+// Returns the profile and the watchdog, and also the flight recorder if `recorder` is not null.
 Observers usual_observers(std::shared_ptr<FlightRecorder> recorder = nullptr);
 
 }  // namespace tandem::distributed

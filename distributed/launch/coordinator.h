@@ -41,8 +41,8 @@ class Coordinator {
   // job.
   void conclude(Time now);
   void start(std::vector<NodeStatus> nodes);
-  // Returns the node of the first failure if its ranks rejected their command line and the previous generation ran
-  // without it. Returns null otherwise.
+  // Returns the node whose ranks failed first if they rejected their command line and the node was not part of the
+  // previous generation. Returns null otherwise.
   const NodeStatus* wrong_newcomer(Time now) const;
   // Returns whether the node is still there: it has not left, and has published its status within
   // options.silence_allowed.

@@ -266,8 +266,8 @@ std::string timeline(const Scene& scene) {
     const auto share = static_cast<double>(time - from) / static_cast<double>(until - from);
     return static_cast<int>(std::clamp(std::floor(share * columns), 0.0, columns - 1.0));
   };
-  auto text = fmt::format("\nThe last collectives of group '{}', numbers {} to {}, from {} on, {} are shown:\n",
-                          scene.group, first, scene.front, clock_text(from), span_text(until - from));
+  auto text = fmt::format("\nThe last collectives of group '{}', numbers {} to {}, from {} on, for {}:\n", scene.group,
+                          first, scene.front, clock_text(from), span_text(until - from));
   for (std::size_t i = 0; i < std::min(scene.ranks.size(), most_rows); ++i) {
     const auto& flight = *scene.ranks[i];
     std::string bar(columns, ' '), remark;
@@ -279,8 +279,8 @@ std::string timeline(const Scene& scene) {
       const char mark = entry.state == State::done ? '=' : entry.state == State::failed ? '!' : '>';
       for (int c = column(begin); c <= column(end); ++c) bar[static_cast<std::size_t>(c)] = mark;
       if (entry.state != State::done) {
-        remark = fmt::format(" {} {} for {}", entry.state == State::failed ? "failed in number" : "in number", sequence,
-                             span_text(end - begin));
+        remark = fmt::format(" {} {} for {}", entry.state == State::failed ? "failed, in number" : "in number",
+                             sequence, span_text(end - begin));
       }
     }
     text += fmt::format("  rank {:<5d}{}{}\n", flight.rank(), bar, remark);
@@ -354,7 +354,7 @@ namespace tandem {
 void add_flight_explanation() {
   distributed::launch_questions.add(
       {"--explain", "FOLDER",
-       "read the flight records in FOLDER: say which rank is behind and what the others wait for; start nothing",
+       "start nothing; read the flight records in FOLDER, and say which rank is behind and what the others wait for",
        [](const std::string& folder) { return distributed::explain_flight(folder); }});
 }
 

@@ -181,9 +181,8 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::
   }
   if (n == sizeof reason) {
     reap(pid);
-    detail::fail(
-        "cannot run ", command.path, ": ", std::strerror(reason),
-        reason == ENOEXEC ? " (a script needs a first line such as #!/bin/sh, or its interpreter in front)" : "");
+    detail::fail("cannot run ", command.path, ": ", std::strerror(reason),
+                 reason == ENOEXEC ? " (give a script a first line such as #!/bin/sh, or start its interpreter)" : "");
   }
   return pid;
 }

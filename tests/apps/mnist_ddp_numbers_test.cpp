@@ -53,9 +53,9 @@ TEST(MnistDdpAgainstPyTorch, total_losses_and_final_weights_are_the_same) {
   }
 }
 
-// The losses are also the same at lr 0.02 with momentum 0.9, where rounding alone soon changes a loss by a thousandth.
-// Convolutions are direct sums there, like PyTorch's. A test of SyncBatchNorm checks how close tiles are to f64 at this
-// rate.
+// The losses also agree at lr 0.02 with momentum 0.9, to a thousandth, because rounding alone soon changes a loss by
+// that much. These runs use direct sums for convolutions, as PyTorch does. A test of SyncBatchNorm checks how close
+// tiles are to f64 at this rate.
 TEST(MnistDdpAgainstPyTorch, the_losses_of_the_first_steps_are_the_same) {
   std::ifstream file(TANDEM_SOURCE_DIR "/tests/golden/training.json");
   const auto golden = json::parse(file);

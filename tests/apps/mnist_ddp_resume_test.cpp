@@ -206,7 +206,7 @@ TEST_F(MnistDdp, resume_does_not_pass_by_a_checkpoint_that_it_cannot_read) {
     const auto outcome = run_mnist_ddp(processes, with_data({"--epochs", "3", "--checkpoint", path("c"), "--resume"}));
     EXPECT_EQ(outcome.code, 1);
     expect_parts(outcome.err, {"the newest checkpoint can't be read, though it may be intact", newest.string(),
-                               "its format is 2, but this program reads 1", "move it out of the folder"});
+                               "its format is 2, but this program reads 1", "move this file out of the folder"});
     EXPECT_EQ(outcome.err.find("damaged"), std::string::npos) << outcome.err;
   }
   // A symbolic link to itself can't be opened.

@@ -86,7 +86,8 @@ TEST_F(VocDdpFailures, predictions_never_replace_the_masks) {
 
 TEST_F(VocDdpFailures, weights_made_to_harm) {
   const auto nothing = [](const fs::path&) {};
-  // A pickle that would call os.system. It is in the format from before zip files, and follows the magic number.
+  // A pickle that would call os.system. It is in the old format, from before PyTorch used zip files, in which pickles
+  // follow the magic number.
   const std::string magic = std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
   const std::string rest = "\x80\x02M\xe9\x03.\x80\x02}.";  // protocol 1001, no information about the system
   write_bytes(folder / "evil.pth",

@@ -83,7 +83,7 @@ TEST(Idx, WrongSize) {
     expect_bad(pack(good.substr(0, good.size() - 1)), {"(3, 2)", "6 bytes"});
     expect_bad(pack(good + "x"), {"more than the 6 bytes", "(3, 2)"});
     expect_bad(pack(idx_bytes({0xffffffff, 0xffffffff}, "abc")), {"more than 4 GiB"});
-    expect_bad(pack(idx_bytes({0x10000000}, "abc")), {"268435456 bytes, more than it can contain"});
+    expect_bad(pack(idx_bytes({0x10000000}, "abc")), {"268435456 bytes), which is more than it can contain"});
   }
 }
 

@@ -93,7 +93,7 @@ TEST(ReadImage, RefusesWhatIsMadeToHarm) {
   EXPECT_ERROR(read_image(folder / "bomb.pgm"), "announces 32767 x 32767 pixels");
 }
 
-// Decoders that are not needed are not compiled in. A malicious file with any name could reach them.
+// Decoders that are not needed are not compiled in. Otherwise a malicious file could reach them under any name.
 TEST(ReadImage, KnowsNoOtherFormats) {
   const TemporaryFolder folder;
   const std::string psd("8BPS\0\1\0\0\0\0\0\0\0\3\0\0\0\4\0\0\0\4\0\x8\0\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 40);

@@ -113,7 +113,8 @@ TEST(Mnist, FindsItsFiles) {
   }
 }
 
-// Kaggle's archive has each file twice: in a folder with its name, and with a dot in its name.
+// Kaggle's archive has each file twice: once in a folder of the same name, and once with a dot in its name instead of
+// the hyphen before "idx".
 TEST(Mnist, FindsItsFilesAsKaggleHasThem) {
   for (const std::string way : {".gz", "inside", "dotted"}) {
     TemporaryFolder folder;
@@ -184,7 +185,7 @@ TEST(Mnist, TheBundledSampleIsTheBeginningOfMnist) {
   };
   begins_with(train, {5, 0, 4, 1, 9, 2, 1, 3, 1, 4});
   begins_with(test, {7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
-  // of the bytes after the headers of the original files
+  // SHA-256 of everything after the header in each original file.
   EXPECT_EQ(testing::sha256_of<std::uint8_t>({train.images().data<std::uint8_t>(), train.images().bytes()}),
             "2f7182bf021ffc5c1f62db987487f14d899b5c639f421a80f3095affc09a7db2");
   EXPECT_EQ(testing::sha256_of<std::uint8_t>({test.images().data<std::uint8_t>(), test.images().bytes()}),

@@ -149,7 +149,7 @@ TEST(Voc, KnowsItsFolderFromWithin) {
   fs::create_directory_symlink(copy.path() / "VOCdevkit", copy / "link");
   for (const char* below : {"VOCdevkit", "VOCdevkit/", "VOCdevkit/VOC2012", "VOCdevkit/VOC2012/JPEGImages",
                             "VOCdevkit/VOC2012/ImageSets/Segmentation", "VOCdevkit/none", "link", "link/VOC2012"}) {
-    EXPECT_ERROR(check_voc_root(copy / below), (copy / below).string() + " is in the data set", right);
+    EXPECT_ERROR(check_voc_root(copy / below), (copy / below).string() + " is inside the data set", right);
     EXPECT_ERROR(download_voc(copy / below, "2012", "train", VocSource{{server.url()}, {}, {}}), right);
   }
   fs::create_directories(copy / "TrainVal/VOCdevkit/VOC2011/JPEGImages");

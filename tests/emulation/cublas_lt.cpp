@@ -86,7 +86,7 @@ void check_product(const char* call, cublasLtHandle_t handle, const Product& p) 
   if (p.d->batch > 65535) die("%s: a batch of %d", call, p.d->batch);
 }
 
-// Returns whether the factor is 1, and not 0.
+// Returns true if the factor is 1, and false if it is 0. Any other factor ends the program.
 bool is_one(const Product& p, const void* given) {
   const double value = p.how->scale == CUDA_R_64F ? *static_cast<const double*>(given)
                                                   : static_cast<double>(*static_cast<const float*>(given));

@@ -16,7 +16,7 @@ Place place_of(const void* address);
 void* allocate_pinned(std::size_t bytes);
 void free_pinned(void* block);
 
-// While an object exists, its thread is the GPU.
+// While an object of this class exists, the thread that created it acts as the GPU.
 class OnGpu {
  public:
   OnGpu();

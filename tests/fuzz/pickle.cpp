@@ -1,4 +1,4 @@
-// The pickle in a .pth archive that is otherwise valid. Random input would never match the archive's checksum.
+// Fuzzes the pickle in a .pth archive that is otherwise valid. Random input would never match the archive's checksum.
 #include <tandem/core/io/pth.h>
 #include <tandem/core/io/zip_file.h>
 

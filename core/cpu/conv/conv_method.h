@@ -48,8 +48,8 @@ struct ConvLayer {
 
   ConvLayer in(DType other) const;
   ConvLayer of(ConvPass other) const;
-  // The number of channels over which a sum of the pass runs, and the number of channels of its result. For the
-  // gradient of the input, these are the outputs and the inputs.
+  // The numbers of channels of x and of y. For the gradient of the input it is the reverse, because that pass reads the
+  // channels of y and writes those of x.
   std::int64_t channels_read() const { return pass == ConvPass::input_gradient ? y[1] : x[1]; }
   std::int64_t channels_written() const { return pass == ConvPass::input_gradient ? x[1] : y[1]; }
   bool has_one_dtype_of_images() const { return dtype == y_dtype; }

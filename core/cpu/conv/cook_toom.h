@@ -9,8 +9,8 @@
 //
 // where * multiplies element by element. The matrices are derived from n points, at which the polynomials are
 // evaluated: zero, pairs of points p and -p, and infinity if n is even. The errors of the sums depend on the points:
-// good points are far from each other and near 1. If the squares of the points have few bits, the matrices are exact in
-// f32.
+// good points are far from each other and near 1. If the squares of the points have few bits, A and B^T are exact in
+// f32. G is rounded.
 #pragma once
 
 #include <tandem/core/cpu/conv/lanes.h>

@@ -14,7 +14,7 @@ constexpr std::int64_t some_inputs = 16;  // their rows of taps fit into a first
 constexpr std::size_t row_taps = some_inputs * most_taps * panel;
 using RowTaps = std::array<float, row_taps>;
 
-// The factors of the taps of a row of the kernel at place `column` of the rows.
+// The factor of each tap in a row of the kernel, for place `column` of the transformed row.
 struct RowFactors {
   std::array<float, most_taps> factors{};
   int first, count;  // the taps with a factor other than 0

@@ -15,9 +15,8 @@ struct TilesInColumn {
   std::int64_t count, line, place_step;
 };
 
-// The weight's matrices (inputs, outputs) for one place of the rows of a tile. There is one matrix for each place of
-// the columns, and the matrices are place_step() apart. The outputs are stored in consecutive panels, as
-// tile_products.h requires.
+// The weight's matrices (inputs, outputs) for the places of one column of a tile: one matrix for each place. The
+// matrices are place_step() numbers apart. The outputs are stored in consecutive panels, as tile_products.h requires.
 struct PlaceMatrices {
   const Tiling& tiling;
   std::int64_t inputs, outputs;  // padded

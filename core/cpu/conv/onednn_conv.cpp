@@ -73,8 +73,8 @@ struct Description {
   memory::dims padding() const { return {layer.window.padding.h, layer.window.padding.w}; }
 };
 
-// Returns what describe(description) returns for the first layout of the images for which oneDNN has a kernel. For
-// blocked images of 16 channels on one side and 1 on the other, oneDNN has no kernel in most directions.
+// Returns what describe(description) returns for the first layout of the images for which oneDNN has a kernel. If one
+// of the images has blocks of 16 channels and the other has a single channel, oneDNN has no kernel for most passes.
 template <class Describe>
 auto with_kernel(const ConvLayer& layer, Describe describe) {
   const auto in_layout = [&](Description description) {

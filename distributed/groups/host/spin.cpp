@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// This is long enough for some skew between the ranks of a step, and far longer than waking a sleeping thread takes.
+// This is long enough for some skew between ranks within a step, and far longer than waking a sleeping thread takes.
 constexpr std::chrono::microseconds spin_time{2000};
 
 // A thread that yields to another program's busy thread gets its core back only after a whole time slice of 3 to 4 ms.

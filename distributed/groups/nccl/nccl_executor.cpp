@@ -183,7 +183,7 @@ void NcclExecutor::enqueue(Task& task) {
 
 // When a communicator ends, NCCL waits, possibly forever, for the graphs that hold its kernels.
 void NcclExecutor::break_off_graphs(const std::string& why) {
-  const auto cause = std::make_exception_ptr(PeerError("a recorded step can't be repeated: " + why));
+  const auto cause = std::make_exception_ptr(PeerError("a recorded step can't be replayed any more: " + why));
   const std::lock_guard lock(mutex_);
   for (const auto& one : std::exchange(graphs_, {})) {
     if (const auto graph = one.lock()) graph->break_off(cause);

@@ -235,7 +235,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& folder, const std::strin
       if (!fs::exists(fs::symlink_status(path, ignored)))
         continue;  // the job that writes into this folder has just removed it
       detail::fail("the newest checkpoint can't be read, though it may be intact: ", path.string(), ": ", error.what(),
-                   "; to continue from an older one, move it out of the folder");
+                   "; to continue from an older one, move this file out of the folder");
     } catch (const Error& error) {
       report("warning: skipped the checkpoint " + path.string() + ", which is damaged: " + error.what());
       continue;

@@ -7,9 +7,9 @@
 
 namespace tandem::distributed {
 
-// If `speaks` is false, it prints nothing. A program sets it on one rank only. On a terminal, a progress line is at the
-// bottom, and other lines replace it. If stdout is not a terminal, there is no progress line. Only one thread may use a
-// Console.
+// If `speaks` is false, the Console prints nothing. A program passes true on one rank only. On a terminal, a progress
+// line is at the bottom, and other lines replace it. If stdout is not a terminal, there is no progress line. Only one
+// thread may use a Console.
 class Console {
  public:
   explicit Console(bool speaks);

@@ -46,7 +46,7 @@ std::vector<Metric> Evaluation::run() {
 void Evaluation::finish() const {
   // If the training is out of patience, it has already printed a line about that.
   if (!ranking_.is_on() || ranking_.best_step() >= 0 || ranking_.since() == 0 || is_out_of_patience()) return;
-  log_.note(fmt::format("warning: there is no best checkpoint by {}: no value of {} was finite", ranking_.wanted(),
+  log_.note(fmt::format("warning: there is no best checkpoint by {}: no finite value in {}", ranking_.wanted(),
                         counted(ranking_.since(), "evaluation")));
 }
 

@@ -22,8 +22,8 @@ class Losses {
   const Array& of_epoch() const { return of_epoch_; }
   // Returns the sum over all ranks, on rank 0. NaN if no batch had a loss. Collective. Waits for the device.
   double total(ProcessGroup& group) const;
-  // Returns the mean over the samples of the step, over all ranks. NaN if no batch of the step had a loss. Collective.
-  // Waits for the device.
+  // Returns the mean loss of the step's samples on all ranks. NaN if no batch of the step had a loss. Collective. Waits
+  // for the device.
   double step_mean(ProcessGroup& group) const;
 
  private:

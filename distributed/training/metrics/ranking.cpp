@@ -55,7 +55,7 @@ void Ranking::check(const std::vector<Metric>& figures) const {
   std::string names;
   for (const auto& metric : figures)
     if (std::holds_alternative<double>(metric.value)) names += (names.empty() ? "" : ", ") + metric.name;
-  throw UsageError("--keep-best " + wanted_ + ": no metric has that name; there are " + names);
+  throw UsageError("--keep-best " + wanted_ + ": no metric has that name; the metrics are: " + names);
 }
 
 bool Ranking::consider(const std::vector<Metric>& figures, std::int64_t step) {

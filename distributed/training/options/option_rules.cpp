@@ -36,7 +36,7 @@ void check_together(const TrainingOptions& options) {
     }
   }
   if (!options.keep_best.empty() && options.checkpoint.empty() && options.patience == 0)
-    throw UsageError("--keep-best: needs --checkpoint DIR, where the best one is kept, or --patience N");
+    throw UsageError("--keep-best: needs --checkpoint DIR, where the best checkpoint is kept, or --patience N");
   for (const char* name : {"--patience", "--top-k"})
     if (given.contains(name) && options.keep_best.empty())
       throw UsageError(std::string(name) + ": needs --keep-best, which says what is better");

@@ -74,7 +74,7 @@ ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
 }
 
 // TrainingOptions::run() itself stops the profile when its body returns. If the profile is still running here, the body
-// has thrown, and its error counts.
+// has thrown. Its error is the one to report, so an error of stop() is ignored.
 ProfileOfRun::~ProfileOfRun() {
   try {
     Profile::stop();

@@ -136,7 +136,7 @@ void check_exact_powersgd(bool turned) {
     if (turned) Tensor(parameters[0].tensor).set_value(parameters[0].tensor.value().channels_last());
     Reducer reducer(parameters, group, {});
     reducer.set_communication_hook(powersgd_hook({.rank = 2, .start_step = 0}));
-    // The gradients have two fixed directions. The ranks mix them differently, so the mean has rank 2.
+    // The gradients have two fixed directions. The processes mix them differently, so their mean is a matrix of rank 2.
     const Array left = noise({20, 2}, 1), right = noise({2, 27}, 2);
     const auto gradient = [&](int rank, int step) {
       Array weights = ops::zeros({2, 1});

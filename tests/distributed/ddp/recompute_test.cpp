@@ -1,4 +1,5 @@
-// DistributedDataParallel with a model that recomputes some parts. Buckets and gradients are the same as without.
+// DistributedDataParallel with a model that recomputes some parts. Buckets and gradients are the same as without
+// recomputing.
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>

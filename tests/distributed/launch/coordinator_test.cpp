@@ -303,7 +303,7 @@ TEST_F(CoordinatorTest, ANewNodeIsTakenInWithoutCountingARestart) {
   EXPECT_EQ(decide().nodes.size(), 2u);
 }
 
-// The job was healthy without the new node.
+// The job ran well without the new node, so the failure of that node must not end it.
 TEST_F(CoordinatorTest, ANewNodeWithAWrongCommandLineEndsNothing) {
   ASSERT_NO_FATAL_FAILURE(run_with_a_newcomer());
   fail(nodes_[1], 2, 2);

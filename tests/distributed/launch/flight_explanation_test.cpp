@@ -142,7 +142,7 @@ TEST_F(FlightExplanation, brings_the_clocks_of_hosts_together) {
   expect(text, {"no rank waits", ", as the others did", "the clock of host far is 5.000 s ahead of that of host ",
                 "(to within 0.050 s)", "the clock of host late is 7200.000 s behind that of host "});
   // All of it took place within a second.
-  expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", ", 0.4", " s are shown:"});
+  expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", ", for 0.4", " s:"});
 }
 
 TEST_F(FlightExplanation, says_that_clocks_are_compared_as_they_are) {
@@ -201,7 +201,7 @@ TEST_F(FlightExplanation, real_groups_record_what_they_do) {
   for (auto& rank : ranks) rank.join();
   expect({"rank 1 (", "is behind in group 'gloo of ranks 0-2': it finished number 1, all_reduce 'both'",
           "ranks 0 and 2 waited in number 2, all_reduce 'the second' (all_reduce(sum) of f32 (9))",
-          "rank 0 said: rank 1", "failed in number 2"});
+          "rank 0 said: rank 1", "failed, in number 2"});
 }
 
 }  // namespace

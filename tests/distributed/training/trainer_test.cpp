@@ -764,10 +764,10 @@ TEST(Trainer, SaysThatNoFigureWasTheBest) {
     job.train();
     const std::string out = ::testing::internal::GetCapturedStdout(), said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(job.steps, patience == 0 ? 8 : 6);
-    expect_parts(
-        said, {patience == 0 ? "warning: there is no best checkpoint by min:never: no value of 4 evaluations was finite"
-                             : "3 evaluations without a better min:never: the training ends; the best was "
-                               "none, because no value was finite"});
+    expect_parts(said,
+                 {patience == 0 ? "warning: there is no best checkpoint by min:never: no finite value in 4 evaluations"
+                                : "3 evaluations without a better min:never: the training ends; the best was "
+                                  "none, because no value was finite"});
     EXPECT_EQ(occurrences(said, "was finite"), 1) << said;
     expect_parts(out, {"far 0, never nan, "});
     EXPECT_EQ(out.find("-nan"), std::string::npos) << out;
