@@ -1,4 +1,4 @@
-// cuBLASLt behind one function. Only this file's source knows its API.
+// Matrix products by cuBLASLt. Only cublas.cpp uses cuBLASLt's API.
 #pragma once
 
 #include <tandem/core/array/array.h>

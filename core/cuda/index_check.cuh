@@ -1,4 +1,4 @@
-// Functions with which kernels find an index that is out of range, and note it (core/backend/index_fault.h).
+// Lets kernels find an index that is out of range, and note it (core/backend/index_fault.h).
 #pragma once
 
 #include <tandem/core/backend/index_fault.h>

@@ -1,5 +1,5 @@
-// Cross-entropy with the classes of (before, classes, after). There is one pass for the loss and one for the gradient,
-// which computes the probabilities again.
+// Computes cross-entropy over the classes of (before, classes, after). One pass computes the loss. Another computes the
+// gradient, and computes the probabilities again.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/faults.h>
 #include <tandem/core/formulas/class_loss.h>

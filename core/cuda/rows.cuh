@@ -1,6 +1,6 @@
-// The rows of numbers that softmax and cross-entropy go over: the n of row-major (before, n, after). When `after` is 1,
-// a warp takes a row, unless rows are short and so many that there are enough for single threads. Otherwise a thread
-// takes a row, and the threads beside it take the neighbouring rows.
+// The rows of numbers that softmax and cross-entropy process: dimension n of a row-major (before, n, after). If `after`
+// is 1, a warp takes a row, unless rows are short and numerous enough for single threads. Otherwise a thread takes a
+// row, and neighbouring threads take neighbouring rows.
 #pragma once
 
 #include <tandem/core/cuda/warp.cuh>

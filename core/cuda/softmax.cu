@@ -1,4 +1,4 @@
-// Softmax over the n of (before, n, after).
+// Computes softmax over dimension n of (before, n, after).
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/cuda/rows.cuh>
 

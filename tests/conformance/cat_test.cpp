@@ -1,4 +1,4 @@
-// Concatenation on the GPU, with one kernel if possible.
+// Tests concatenation on the GPU, with one kernel if possible.
 #include <tandem/core/ops.h>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// --device of a training program on a machine with GPUs.
+// Tests --device of a training program on a machine with GPUs.
 #include <tandem/distributed/training/options/training_options.h>
 
 #include <gtest/gtest.h>

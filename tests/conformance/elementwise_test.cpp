@@ -1,4 +1,4 @@
-// Every element-wise operation, in every dtype and layout.
+// Tests every element-wise operation, in every dtype and layout.
 #include <tandem/core/ops.h>
 
 #ifdef TANDEM_EMULATED_CUDA

@@ -1,4 +1,4 @@
-// The emulated GPU is as strict as a real one. Errors that a real GPU shows only sometimes, it shows every time.
+// The emulated GPU is as strict as a real one. It always shows errors that a real GPU shows only sometimes.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>

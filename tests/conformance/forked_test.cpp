@@ -1,4 +1,4 @@
-// The error of spawn if its ranks can't use a GPU because the caller has used CUDA before.
+// Tests the error of spawn() if its ranks can't use a GPU because the caller has used CUDA before.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/launch/spawn.h>

@@ -1,4 +1,4 @@
-// Gathers rows of a data set in the GPU's memory.
+// Tests that rows of a data set in the GPU's memory are gathered.
 #include <tandem/core/device/device.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/ops.h>

@@ -1,4 +1,4 @@
-// Ranks as threads, each with a separate GPU, in a group over NCCL.
+// Runs ranks as threads, each with a separate GPU, in a group over NCCL.
 #pragma once
 
 #include <tandem/core/backend/backend.h>

@@ -1,4 +1,4 @@
-// CUDA graphs: the recorded work, the driver calls and the memory of a replay, and steps that are not recorded.
+// Tests CUDA graphs: the recorded work, the driver calls and the memory of a replay, and steps that are not recorded.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>

@@ -1,4 +1,4 @@
-// Converts views to the arguments of cuBLAS and cuDNN.
+// Tests how views become the arguments of cuBLAS and cuDNN.
 #include <tandem/core/cuda/layouts.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/device/plan_cache.h>

@@ -1,4 +1,4 @@
-// Softmax and cross-entropy, and targets that are not a valid class.
+// Tests softmax and cross-entropy, and targets that are not a valid class.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/device/device.h>
 #include <tandem/core/ops.h>

@@ -1,5 +1,5 @@
-// The number of kernels in a recorded step of mnist_ddp. The speed of a step of this network is limited by the number
-// of kernels, not by their computation.
+// Checks the number of kernels in a recorded step of mnist_ddp. The speed of a step of this network is limited by the
+// number of kernels, not by their computation.
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>

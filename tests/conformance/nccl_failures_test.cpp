@@ -1,4 +1,4 @@
-// Failures of a group over NCCL. All other ranks name, in time, the rank that left, hung or never came.
+// Tests failures of a group over NCCL. All other ranks name, in time, the rank that left, hung or never came.
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>

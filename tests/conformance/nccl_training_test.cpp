@@ -1,4 +1,4 @@
-// Training over NCCL. Gradients and statistics equal those of the same training in host memory.
+// Tests training over NCCL. Gradients and statistics equal those of the same training in host memory.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>

@@ -1,4 +1,4 @@
-// Optimizer steps over many segments, and norms of these segments.
+// Tests optimizer steps over many segments, and norms of these segments.
 #include <tandem/core/backend/backend.h>
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/device/device.h>

@@ -1,4 +1,5 @@
-// A program's own rule on a GPU, in a file that nvcc compiles. The emulated GPU uses emulation/own_rule.cpp instead.
+// Tests a program's own rule on a GPU, in a file that nvcc compiles. The emulated GPU uses emulation/own_rule.cpp
+// instead.
 #include <tandem/optim/own_rule.cuh>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Outputs of batch norms that the graph does not hold between forward and backward, but recomputes.
+// Tests outputs of batch norms that the graph does not hold between forward and backward, but recomputes.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/device/math_mode.h>
 #include <tandem/core/device/memory_stats.h>

@@ -1,4 +1,4 @@
-// Everything above the raw operations, on the GPU: moving modules, optimizers, data sets, checkpoints, and a whole
+// Tests everything above the raw operations on the GPU: moving modules, optimizers, data sets, checkpoints, and a whole
 // training run that must have the same results as on the CPU.
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/gradcheck.h>

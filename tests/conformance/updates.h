@@ -1,4 +1,4 @@
-// Parameters for tests of optimizers on a GPU.
+// Makes parameters for tests of optimizers on a GPU.
 #pragma once
 
 #include <tandem/core/backend/backend.h>

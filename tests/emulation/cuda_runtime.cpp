@@ -1,4 +1,4 @@
-// The emulated driver's memory, errors and log. streams.h describes the order of work.
+// Implements the emulated driver's memory, errors and log. streams.h describes the order of work.
 #include "device_memory.h"
 #include "streams.h"
 #include "work_log.h"

@@ -1,4 +1,5 @@
-// A GPU that is a thread on the CPU. With it, kernels and the code around them run on a machine without a GPU.
+// Emulates a GPU by a thread on the CPU. With this emulation, kernels and the code around them run on a machine without
+// a GPU.
 //
 // This header replaces the CUDA toolkit's, and has the same names, as far as core/cuda/ uses them. Kernels are compiled
 // as C++. A launch runs its blocks one after the other, and also the threads of a block. But a thread that waits for

@@ -1,4 +1,4 @@
-// Events: points in streams for which other streams wait.
+// Implements events: points in streams for which other streams wait.
 #include "device_memory.h"
 #include "stream_state.h"
 

@@ -1,4 +1,4 @@
-// The GPU thread, which is all GPUs, and its queues.
+// Implements the GPU thread, which acts as all GPUs, and its queues.
 #include "device_memory.h"
 #include "random_order.h"
 #include "stream_state.h"

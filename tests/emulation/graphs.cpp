@@ -1,4 +1,4 @@
-// Graphs: how streams are captured, and how graphs are launched.
+// Implements graphs: how streams are captured, and how graphs are launched.
 #include "device_memory.h"
 #include "random_order.h"
 #include "stream_state.h"

@@ -1,4 +1,4 @@
-// How a kernel runs on the emulated GPU.
+// Runs kernels on the emulated GPU.
 #undef _FORTIFY_SOURCE  // with it, longjmp() refuses to leave a stack
 #include "block_writes.h"
 #include "device_memory.h"

@@ -1,4 +1,4 @@
-// NCCL whose ranks are threads of one process with emulated GPUs. This header replaces NCCL's, as far as
+// Emulates NCCL with ranks that are threads of one process with emulated GPUs. This header replaces NCCL's, as far as
 // distributed/groups/nccl/ uses it. A stream that reaches an operation waits until the streams of all other ranks have
 // reached theirs.
 //

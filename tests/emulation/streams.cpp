@@ -1,4 +1,4 @@
-// Streams: the calls of the host.
+// Implements the host's calls for streams.
 #include "device_memory.h"
 #include "stream_state.h"
 

@@ -1,5 +1,5 @@
-// Archives, unpacked as after a download. The header of a tar entry has a checksum that random input would never match,
-// so the target corrects it first.
+// Fuzzes archives, unpacked as after a download. The header of a tar entry has a checksum that random input would never
+// match, so the target corrects it first.
 #include <tandem/data/download/archive.h>
 
 #include <cstdio>

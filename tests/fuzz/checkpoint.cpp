@@ -1,5 +1,5 @@
-// The metadata and additional arrays of a checkpoint, in a safetensors file that is otherwise valid, and a job that
-// resumes from it. Each line of the input is an entry of the metadata, "KEY=TEXT", or an array, "NAME:LETTER:NUMBER
+// Fuzzes a job that resumes from a checkpoint: the metadata and additional arrays, in a safetensors file that is
+// otherwise valid. Each line of the input is an entry of the metadata, "KEY=TEXT", or an array, "NAME:LETTER:NUMBER
 // NUMBER ...". The letter is the dtype: u, i, f or d.
 #include <tandem/core/array/text_array.h>
 #include <tandem/core/io/safetensors.h>

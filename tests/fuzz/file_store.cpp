@@ -1,5 +1,5 @@
-// The log of a FileStore. "\xff\xff" in the input cuts it. Each later part is written to the file while the store has
-// it open, as another process would do.
+// Fuzzes the log of a FileStore. "\xff\xff" in the input cuts it. Each later part is written to the file while the
+// store has it open, as another process would do.
 #include <tandem/distributed/store/file_store.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Flight records of two ranks. The first two bytes of the input say where the first record ends.
+// Fuzzes flight records of two ranks. The first two bytes of the input say where the first record ends.
 #include <tandem/distributed/launch/flight_explanation.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Pictures, in builds with libjpeg-turbo. The target decodes the whole picture, and its middle at each supported size.
+// Fuzzes JPEG pictures, in builds with libjpeg-turbo. The target decodes the whole picture, and its middle at each
+// supported size.
 #include <tandem/data/images/image_file.h>
 
 #include "fuzz.h"

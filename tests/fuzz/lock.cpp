@@ -1,4 +1,4 @@
-// The lock file of a folder of checkpoints, read by a job that wants the folder.
+// Fuzzes the lock file of a folder of checkpoints, read by a job that wants the folder.
 #include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
 #include <fstream>

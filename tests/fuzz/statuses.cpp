@@ -1,5 +1,5 @@
-// The JSON that launchers leave in the store (statuses and the assignment), and the error files of ranks. The input is
-// read as each of them.
+// Fuzzes the JSON that launchers leave in the store (statuses and the assignment), and the error files of ranks. The
+// input is read as each of them.
 #include <tandem/core/base/deadline.h>
 #include <tandem/distributed/launch/coordinator.h>
 #include <tandem/distributed/launch/node_messages.h>

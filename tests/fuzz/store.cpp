@@ -1,5 +1,5 @@
-// Three clients of a store's server, the last of which must prove a token. The input is what they send. "\xff\x00",
-// "\xff\x01" and "\xff\x02" in it say which client sends next.
+// Fuzzes a store's server through three clients, the last of which must prove a token. The input is what they send.
+// "\xff\x00", "\xff\x01" and "\xff\x02" in it say which client sends next.
 #include <tandem/distributed/store/service.h>
 #include <tandem/distributed/store/session.h>
 

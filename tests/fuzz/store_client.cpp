@@ -1,4 +1,4 @@
-// A client of a store whose server is malicious. The first byte of the input says how far the server follows the
+// Fuzzes a client of a store whose server is malicious. The first byte of the input says how far the server follows the
 // protocol, and whether the client has a token. The second byte says how many of the following bytes choose calls of
 // the client. The server sends the rest.
 #include <tandem/distributed/store/pytorch_tcp_store.h>

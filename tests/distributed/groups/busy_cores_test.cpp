@@ -1,4 +1,4 @@
-// Collectives on cores that other programs keep busy.
+// Tests collectives on cores that other programs keep busy.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <support/ranks.h>

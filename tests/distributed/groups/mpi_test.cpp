@@ -1,4 +1,4 @@
-// The mpi backend, in processes that mpirun starts. They run mnist_ddp, or this program with the test suites
+// Tests the mpi backend, in processes that mpirun starts. They run mnist_ddp, or this program with the test suites
 // UnderMpirun. The starting process serves the store.
 #include <gtest/gtest.h>
 #include <support/process.h>

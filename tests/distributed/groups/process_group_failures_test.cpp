@@ -1,4 +1,5 @@
-// Process groups whose ranks leave, come late or run different operations, and the errors that the watchdog reports.
+// Tests process groups whose ranks leave, come late or run different operations, and the errors that the watchdog
+// reports.
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>

@@ -1,4 +1,4 @@
-// The ways in which ranks find each other. Each rank is a process of this program that runs only one test.
+// Tests the ways in which ranks find each other. Each rank is a process of this program that runs only one test.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/launcher_kind.h>

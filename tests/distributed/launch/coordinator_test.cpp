@@ -1,4 +1,4 @@
-// The decisions for several nodes, without processes, sockets or waiting.
+// Tests the decisions for several nodes, without processes, sockets or waiting.
 #include <tandem/distributed/launch/coordinator.h>
 #include <tandem/distributed/launch/node_messages.h>
 

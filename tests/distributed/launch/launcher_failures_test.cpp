@@ -1,4 +1,4 @@
-// Ranks that fail, and signals: the ranks that are named, the processes that are stopped, and the jobs that start
+// Tests ranks that fail, and signals: the ranks that are named, the processes that are stopped, and the jobs that start
 // again.
 #include <tandem/distributed/system/socket.h>
 

@@ -1,4 +1,4 @@
-// tandemrun's command line: the arguments that it accepts, and the errors for all others.
+// Tests tandemrun's command line: the arguments that it accepts, and the errors for all others.
 #include <tandem/distributed/launch/launch_option_group.h>
 
 #include <gtest/gtest.h>

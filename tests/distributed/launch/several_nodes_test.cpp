@@ -1,4 +1,4 @@
-// Launchers of several nodes that meet over the loopback of one host.
+// Tests launchers of several nodes that meet over the loopback of one host.
 #include <tandem/distributed/launch/node_rendezvous.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/socket.h>

@@ -1,4 +1,4 @@
-// The calls of PyTorch's TCPStore that this project does not make itself.
+// Tests the calls of PyTorch's TCPStore that this project does not make itself.
 #include <tandem/distributed/store/pytorch_tcp_store.h>
 #include <tandem/distributed/system/socket.h>
 

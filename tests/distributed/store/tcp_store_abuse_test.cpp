@@ -1,4 +1,4 @@
-// Clients that abuse a store's server. They neither stop it nor make it grow.
+// Tests clients that abuse a store's server. They can neither stop the server nor make it grow.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 

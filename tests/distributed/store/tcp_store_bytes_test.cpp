@@ -1,4 +1,4 @@
-// The exact bytes of the store's protocol, tested for the client and the server.
+// Tests the exact bytes of the store's protocol, for the client and for the server.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/store/tcp_store_protocol.h>

@@ -1,4 +1,4 @@
-// The store over TCP: what its clients do together, and what happens when a client or the server is missing.
+// Tests the store over TCP: what its clients do together, and what happens when a client or the server is missing.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/tcp_store.h>
 #include <tandem/distributed/system/socket.h>

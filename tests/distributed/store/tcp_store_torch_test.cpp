@@ -1,4 +1,4 @@
-// Tandem's store and PyTorch's: the client of each with the server of the other.
+// Tests Tandem's store and PyTorch's: the client of each with the server of the other.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/store/pytorch_tcp_store.h>
 

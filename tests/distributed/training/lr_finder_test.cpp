@@ -1,4 +1,4 @@
-// The learning-rate finder: its sweep over known losses, and over real training.
+// Tests the learning-rate finder: its sweep over known losses, and over real training.
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/lr_finder.h>

@@ -1,4 +1,4 @@
-// Custom optimizers under DistributedDataParallel, with checkpoints.
+// Tests custom optimizers under DistributedDataParallel, with checkpoints.
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>

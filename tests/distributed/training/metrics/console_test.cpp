@@ -1,4 +1,4 @@
-// The parts of the progress line that a narrow terminal shows.
+// Tests which parts of the progress line a narrow terminal shows.
 #include <tandem/distributed/training/metrics/console.h>
 
 #include <gtest/gtest.h>

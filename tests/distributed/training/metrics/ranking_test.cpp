@@ -1,4 +1,4 @@
-// Ranking: the evaluations that are kept, and how a checkpoint saves and restores the ranking.
+// Tests Ranking: the evaluations that are kept, and how a checkpoint saves and restores the ranking.
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/training/metrics/ranking.h>
 
