@@ -12,7 +12,7 @@ namespace {
 constexpr auto overlap = cpu::ChannelRest::overlap;
 
 // The average of a window for `blocks` times L channels. Each row is summed by itself first, so that sums over large
-// windows stay exact.
+// windows stay accurate.
 template <int L, int blocks, class T>
 void average(const T* image, const Pooling& p, std::int64_t channels, PoolAxis::Taps down, PoolAxis::Taps along,
              compute_t<T> divisor, T* to) {

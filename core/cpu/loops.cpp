@@ -243,7 +243,7 @@ void run_in_pieces(const Tile<K>& tile) {
     for (std::int64_t column = 0; column < tile.columns; column += columns) block.run(row, column);
 }
 
-// Returns whether an input is dense in a different dimension from the output, as in a transposition. Moves that
+// Returns whether an input is dense in a different dimension from the output, as in a transposition. If so, moves that
 // dimension next to the innermost one.
 template <int K>
 bool bring_turned_dimension_inside(LoopNest<K>& nest) {

@@ -52,7 +52,7 @@ GpuAllocator& device_allocator(int index) {
     DeviceMemory source;
     GpuAllocator allocator;
   };
-  // Never destroyed, as the CPU's allocator is not. Besides, the driver may be gone before static Arrays are.
+  // The allocators are never destroyed, like the CPU's. Static Arrays may also outlive the driver.
   static auto* memories = new std::array<std::unique_ptr<Memory>, 64>;
   static std::mutex mutex;  // guards memories
   const std::lock_guard lock(mutex);

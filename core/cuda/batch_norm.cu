@@ -1,6 +1,6 @@
-// Batch normalisation with ReLU and 2 x 2 max pooling fused in. The formulas of all phases, forward and backward, stand
-// at the top of core/formulas/batch_norm.h. The speed of these kernels is bound by memory and, for small batches, by
-// the number of kernels. Each phase is therefore one kernel, which goes over the activations once.
+// Batch normalisation, fused with ReLU and 2 x 2 max pooling. core/formulas/batch_norm.h begins with the formulas of
+// all phases, forward and backward. The speed of these kernels is limited by memory and, for small batches, by the
+// number of kernels. Each phase is therefore one kernel, which reads the activations once.
 //
 // Images are (N, C, H, W), channels last. A row is a pixel, with its C channels adjacent in memory.
 #include <tandem/core/cuda/cuda_backend.h>
@@ -92,8 +92,8 @@ struct MomentsOfRows {
   using C = compute_t<T>;
   const T* x;
   __device__ Moments<C, lanes> operator()(const ChannelPlace& at, std::int64_t rows, std::int64_t channels) const {
-    // Differences from the thread's first row are summed, and their squares: the mean may be far from 0, but it is not
-    // far from a row, measured by how far these rows lie apart.
+    // Sums the differences from the thread's first row, and their squares. The mean may be far from 0, but compared
+    // with the differences between rows, it is close to each row.
     Numbers<C, lanes> shift{}, sum{}, squares{};
     int count = 0;
     for (std::int64_t row = at.row; row < rows; row += row_batch * at.step) {
@@ -186,7 +186,7 @@ struct WriteGradSums {
   }
 };
 
-// Stands in `index` where ReLU stopped the maximum: no element of that window gets a gradient.
+// The value in `index` if ReLU zeroed the maximum: no element of that window gets a gradient.
 constexpr int no_place = 255;
 
 template <int lanes>
@@ -248,7 +248,7 @@ __global__ void normalise_and_pool(cuda::PooledSizes size, const T* x, AffinePoi
   }
 }
 
-// The sums and the count of all ranks that share statistics. A null count: the statistics do not depend on x.
+// The sums and the count of all ranks that share statistics. If `count` is null, the statistics do not depend on x.
 template <class C>
 struct SumPointers {
   const C *dy, *dy_xhat, *count;

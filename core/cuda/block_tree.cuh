@@ -110,8 +110,8 @@ struct TreeOutputs {
   unsigned width;
 };
 
-// Merges `count` states of each output, which are `outputs` apart. Thread i < width ends with the whole of output
-// first + i. Each output has as many threads as there are for it.
+// Merges `count` states of each output, which are `outputs` apart. Thread i < width ends with the whole of output first
+// + i. The threads of the block are divided evenly among the outputs.
 template <class Whole, class State>
 __device__ Whole merge_stored(const State* states, unsigned count, const TreeOutputs& at) {
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -151,7 +151,7 @@ __device__ void merge_parts(const TreePlace& place, const TreeStates<State, Whol
   if (has_output) finish(at.first + thread, whole);
 }
 
-// Merges the states of blocks 0 to `parts`, of which this one is number `part`, where there is one output. Thread 0 of
+// The same for a single output: merges the states of `parts` blocks, of which this one is number `part`. Thread 0 of
 // each block has the state of its block. finish(whole) takes the whole.
 template <class State, class Finish>
 __device__ void merge_blocks(unsigned part, unsigned parts, const State& state, TreeStates<State, State> states,

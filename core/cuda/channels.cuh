@@ -32,8 +32,8 @@ __device__ void store(T* to, const Numbers<compute_t<T>, lanes>& numbers) {
   *reinterpret_cast<Pack<T, lanes>*>(to) = pack;
 }
 
-// Calls f with the number of neighbours that a thread takes, as a constant: 16 bytes of them, or one where the number
-// of channels or the address of an array does not allow 16 bytes.
+// Calls f with the number of neighbours that a thread takes, as a constant: 16 bytes of them, or one if the number of
+// channels or the address of an array does not allow 16 bytes.
 template <class T, class F, class... Arrays>
 void with_lanes(std::int64_t channels, F f, const Arrays&... arrays) {
   constexpr int lanes = static_cast<int>(16 / sizeof(T));

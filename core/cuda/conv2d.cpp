@@ -1,4 +1,4 @@
-// Convolution by cuDNN, and by cuBLASLt where it is a product of matrices.
+// Convolution by cuDNN, or by cuBLASLt if it is a product of matrices.
 #include <tandem/core/cuda/bias_gradient.h>
 #include <tandem/core/cuda/cublas.h>
 #include <tandem/core/cuda/cuda_backend.h>
@@ -16,7 +16,8 @@ bool fits(const Array& a, ImageFormat format, DType dtype) {
   return a.dtype() == dtype && cuda::is_dense(format, a) && cuda::alignment_of(a.raw()) >= 16;
 }
 
-// `a` itself where it fits. Else an array that does, with the numbers of `a` in it where it is read.
+// Returns `a` itself if it has the format and dtype. Otherwise returns a new array that has them. If `is_read`, the new
+// array holds the numbers of `a`.
 Array fitting(const Array& a, ImageFormat format, DType dtype, bool is_read = true) {
   if (fits(a, format, dtype)) return a;
   Array copy = cuda::empty_in(format, a.shape(), dtype, a.device());
@@ -29,8 +30,9 @@ struct Convolved {
   Array written;  // what cuDNN wrote: the result itself, or another array, which is to be copied to the result
 };
 
-// Convolves x, weight and y in x's dtype and in channels last or, where cuDNN has no algorithm for that, row-major. An
-// array that is not in that dtype and format is copied into it first, or is to be copied from it in the end.
+// Convolves x, weight and y in x's dtype, in channels last or, if cuDNN has no algorithm for that, in row-major order.
+// An input with a different dtype or format is converted first. If the result has a different one, the caller copies it
+// from `written`.
 Convolved convolve(Convolution kind, const Array& x, const Array& weight, const Array& y, const Window& window,
                    const Array* bias) {
   const DType dtype = x.dtype();
@@ -53,10 +55,10 @@ Convolved convolve(Convolution kind, const Array& x, const Array& weight, const 
 // Each pixel, or each filter of a 1 x 1 weight, is a row.
 Array as_rows(const Array& a) { return a.permute({0, 2, 3, 1}).view({a.numel() / a.dim(1), a.dim(1)}); }
 
-// A convolution of 1 x 1 is a product of matrices. cuDNN makes it by the same kernels of cuBLAS, but takes the host a
-// quarter of a millisecond for a call: more than the GPU needs for most of them (measured on a machine with an H200).
-// Rows must begin at multiples of 16 bytes. Otherwise cuBLASLt may use a kernel without tensor cores, where cuDNN pads.
-// If cuBLASLt has no algorithm at all, cuDNN convolves after all.
+// A convolution of 1 x 1 is a product of matrices. cuDNN computes it with the same kernels of cuBLAS, but a call takes
+// the host a quarter of a millisecond. That is more than the GPU needs for most such products (measured on a machine
+// with an H200). Rows must begin at multiples of 16 bytes. Otherwise cuBLASLt may use a kernel without tensor cores,
+// whereas cuDNN pads the rows. If cuBLASLt has no algorithm at all, cuDNN convolves after all.
 bool is_product(const Window& w, const Array& x, const Array& weight, const Array& y) {
   const DType dtype = x.dtype();
   const auto has_aligned_rows = [](const Array& a) {
@@ -69,7 +71,8 @@ bool is_product(const Window& w, const Array& x, const Array& weight, const Arra
 
 cuda::ProductMode product_mode(bool adds = false) { return {.tf32 = math_mode().tf32_conv, .adds = adds}; }
 
-// result = left right, or that is added. Returns false, and has done nothing, where cuBLASLt can't do it.
+// result = left right or, if `adds`, result += left right. Returns false, and does nothing, if cuBLASLt can't compute
+// it.
 bool multiplied(const Array& left, const Array& right, const Array& result, bool adds = false) {
   return cuda::multiply(left, right, nullptr, result, product_mode(adds)) != cuda::Product::none;
 }
@@ -121,7 +124,7 @@ bool CudaBackend::conv2d_grads(const Array& x, const Array& grad_y, const Array&
   return true;
 }
 
-// A gradient of 16 bits is converted by the kernel that makes the bias's gradient, where there is a bias.
+// If there is a bias, the kernel that computes its gradient also converts a gradient of 16 bits.
 void CudaBackend::conv2d_grad_weight(const Array& x, const Array& grad_y, const Window& window,
                                      const Array& grad_weight, const std::optional<Array>& grad_bias) {
   if (grad_y.numel() == 0) {

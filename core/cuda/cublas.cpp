@@ -109,7 +109,7 @@ Preference make_preference(const Array& left, const Array& right, const Array& y
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of_matrices(right));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of_matrices(y));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of_matrices(y));
-  // When a product is divided along K, its parts are added up in f32 and not in 16 bits.
+  // If a product is divided along K, its parts are added up in f32 and not in 16 bits.
   if (size_of(y.dtype()) == 2)
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -126,7 +126,8 @@ struct Plan {
   Layout a, b, d;
   cublasLtMatmulAlgo_t algorithm;
   std::size_t workspace;
-  // It is also none if no algorithm does the additional work. nullopt: no algorithm computes the product at all.
+  // The epilogue is also `none` if no algorithm does the additional work, and nullopt if no algorithm computes the
+  // product at all.
   std::optional<Epilogue> epilogue;
 };
 
@@ -204,8 +205,8 @@ void log(const Plan& plan, const Array& a, const Array& b, Epilogue wanted, cons
   log_plan(text.str());
 }
 
-// Returns which epilogue was applied; nullopt when cuBLASLt has no algorithm. When the epilogue is not the wanted one,
-// `only_with_it` keeps the product from being made.
+// Returns which epilogue was applied, or nullopt if cuBLASLt has no algorithm. If `only_with_it`, the product is not
+// computed without the wanted epilogue.
 std::optional<Epilogue> multiply(const Array& a, const Array& b, Epilogue epilogue, const Array* vector, const Array& y,
                                  bool only_with_it, const ProductMode& mode) {
   auto& library = Library<cublasLtHandle_t, Plan>::of(y.device().index);

@@ -35,10 +35,10 @@ inline void add_bias(const Array& y, const Array& bias) {
 }
 
 // Convolves in the current stream. `bias` is for forward: (O), dense, in y's dtype, or null. `adds` is for grad_input:
-// what is written is added to what is there. Sums of 16-bit products stay f32 until the end. The algorithm is the
-// fastest of those that cuDNN's heuristics name first. They are timed when a shape comes for the first time, so two
-// runs may choose differently. With --deterministic, and while a graph is recorded, it is the first one that works. Any
-// thread may call.
+// the gradient is added to what x holds. Sums of 16-bit products stay f32 until the end. The algorithm is the fastest
+// of those that cuDNN's heuristics name first. These algorithms are timed when a shape comes for the first time, so two
+// runs may choose differently. With --deterministic, and while a graph is recorded, convolve() takes the first
+// algorithm that works. Any thread may call.
 ConvolutionOutcome convolve(Convolution kind, ImageFormat format, const ConvolutionArrays& arrays, const Window& window,
                             const Array* bias, bool adds = false);
 

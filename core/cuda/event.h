@@ -16,7 +16,7 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
   operator cudaEvent_t() const { return event_; }
 
-  // cudaSuccess once it has passed, cudaErrorNotReady before, or what has gone wrong.
+  // Returns cudaSuccess once the event has passed, cudaErrorNotReady before that, or an error.
   cudaError_t state() const {
     const auto result = cudaEventQuery(event_);
     if (result == cudaErrorNotReady) cudaGetLastError();  // not an error, and not for the next check to find

@@ -10,7 +10,7 @@ namespace tandem::cuda {
 // (index_check.cuh).
 IndexFault* fault_of(int device);
 
-// Throws an Error when there is a note, and clears the note. The GPU must have finished its work.
+// Throws an Error if there is a note, and clears the note. The GPU must have finished its work.
 void check_faults(int device);
 
 }  // namespace tandem::cuda

@@ -105,7 +105,7 @@ struct SomeRows {
   int height, width;  // of the image; a row of it has `width` numbers
 };
 
-// A thread has several packs on their way before it stores the first.
+// A thread loads several packs before it stores the first.
 template <int lanes, class T>
 __device__ void load_band(const SomeRows& rows, const T* image, float* tile, int pitch) {
   constexpr int at_once = 8;

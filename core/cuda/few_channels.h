@@ -1,6 +1,6 @@
 // Convolutions of small images of few channels, such as those of MNIST. A library turns them into matrices that are
-// padded to the sizes of tensor cores. Their products take only a fraction of the time that it takes to start and end
-// them. These kernels read the images directly, and compute in f32.
+// padded to the sizes of tensor cores. The products of such small images take only a fraction of the time that it takes
+// to start and end a kernel. These kernels read the images directly, and compute in f32.
 #pragma once
 
 #include <tandem/core/array/array.h>

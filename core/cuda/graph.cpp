@@ -43,8 +43,8 @@ CudaGraph::CudaGraph(int device) : device_(device) {
   TANDEM_CUDA(cudaStreamCreateWithFlags(&capture_stream_, cudaStreamNonBlocking));
 }
 
-// Replays may still be running. Before their memory goes to the streams of others or back to the driver, the destructor
-// waits for the stream in which they run. Within one stream, the order of the calls would be enough.
+// Replays may still be running. Before their memory goes to other streams or back to the driver, the destructor waits
+// for the stream in which they run. Within one stream, the order of the calls would be enough.
 CudaGraph::~CudaGraph() {
   int before = -1;
   cudaGetDevice(&before);

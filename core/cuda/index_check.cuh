@@ -6,7 +6,7 @@
 
 namespace tandem::cuda {
 
-// The first of the positions that were added, in whatever order.
+// Finds the lowest position that was added, or -1.
 struct FirstPosition {
   std::int64_t position = -1;  // none
   TANDEM_HOST_DEVICE void add(std::int64_t other) {
@@ -27,7 +27,7 @@ __device__ inline void note(IndexFault* fault, const char* operation, IndexFault
   *fault = {operation, kind, bad.position, index[bad.position], count};
 }
 
-// Any thread that finds an index of the kind `element` out of range may call it. The first one to come writes the note.
+// Any thread that finds an index of the kind `element` out of range may call it. The first such thread writes the note.
 __device__ inline void note_any(IndexFault* fault, const char* operation, std::int64_t position, std::int64_t index,
                                 std::int64_t count) {
   static_assert(sizeof(operation) == sizeof(unsigned long long));

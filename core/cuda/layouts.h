@@ -15,8 +15,8 @@ struct ColumnMajor {
   bool operator==(const ColumnMajor&) const = default;
 };
 
-// The transpose of the matrix m, or of each matrix of a batch. It is what cuBLAS reads where m is row-major, so y = a b
-// is computed as y' = b' a'. std::nullopt where cuBLAS needs a copy.
+// The transpose of the matrix m, or of each matrix of a batch. cuBLAS reads a row-major m as this transpose, so y = a b
+// is computed as y' = b' a'. Returns nullopt if cuBLAS needs a copy.
 inline std::optional<ColumnMajor> transpose_of(const Array& m) {
   const auto layout = matrix_layout(m);
   if (!layout) return std::nullopt;

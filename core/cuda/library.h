@@ -17,7 +17,7 @@ struct Library {
   PlanCache<Plan, 8192> plans;  // a training step of DeepLabV3 on a ResNet-101 has about 450
 
   static Library& of(int device) {
-    // Never destroyed: the driver may be gone before static objects are.
+    // The libraries are never destroyed, because the driver may be gone before static objects are.
     static auto* libraries = new std::array<Library, 64>;
     return libraries->at(static_cast<std::size_t>(device));
   }

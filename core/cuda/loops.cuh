@@ -21,7 +21,7 @@ namespace tandem::cuda {
 inline constexpr int loop_threads = 256;
 
 // n neighbours in memory, which a thread loads or stores at once: up to 16 bytes by one instruction. If their size is
-// no power of two, they are aligned as one number is, and move one by one.
+// not a power of two, they are aligned as one number is, and move one by one.
 template <class T, int n>
 struct alignas(!std::has_single_bit(sizeof(T) * n) ? sizeof(T)
                : sizeof(T) * n < 16                ? sizeof(T) * n
@@ -148,8 +148,8 @@ struct Walk {
   }
 };
 
-// Calls f(nest, begin) for the nest or, where that is too long for a Walk, for parts of it. `begin` says where a part
-// begins in each array, in elements.
+// Calls f(nest, begin) for the nest or, if it is too long for a Walk, for parts of it. `begin` says where a part begins
+// in each array, in elements.
 template <int K, class F>
 void for_each_walk(const LoopNest<K>& nest, const std::array<std::int64_t, K>& begin, F f) {
   std::int64_t numel = 1, most = 0;
@@ -208,8 +208,8 @@ __global__ void transform_strided(Walk<static_cast<int>(sizeof...(In)) + 1> walk
     apply<width>(walk, i, std::index_sequence_for<In...>{}, bits, f, out, in...);
 }
 
-// For arrays that are all dense: each thread takes `width` neighbours. `in_packs`: addresses allow to load them at
-// once.
+// For arrays that are all dense: each thread takes `width` neighbours. `in_packs` says whether the addresses allow a
+// thread to load them at once.
 template <int width, class Out, class F, class... In>
 __global__ void transform_dense(std::int64_t numel, FloatBits bits, bool in_packs, F f, Out* out, const In*... in) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x * width;
@@ -268,8 +268,8 @@ struct Typed {
   const Array& array;
 };
 
-// The loops that elementwise::map and its neighbours take (core/array/element_dispatch.h): out[i] = f(in[i]...), for
-// arrays of any strides where `any_strides`, else for dense ones.
+// The loops for elementwise::map and similar functions (core/array/element_dispatch.h): out[i] = f(in[i]...), for
+// arrays of any strides if `any_strides`, otherwise for dense arrays.
 template <bool any_strides>
 struct LoopsOf {
   template <class T>

@@ -68,8 +68,8 @@ struct WriteLoss {
   }
 };
 
-// `each` receives the loss of each row; it is null where losses are reduced. `sums` receives the highest logit of each
-// row, and then the logarithm of the sum of exp(logit - highest) of each row, for the gradient. It is null where x has
+// `each` receives the loss of each row; it is null if losses are reduced. `sums` receives the highest logit of each
+// row, and then the logarithm of the sum of exp(logit - highest) of each row, for the gradient. `sums` is null if x has
 // log probabilities instead of logits.
 template <class By, class C, class T>
 __global__ void __launch_bounds__(1024)
@@ -207,7 +207,7 @@ C* pointer(const Array& array) {
 
 }  // namespace
 
-// Returns before the work is done. A target that is no class is noted for the next synchronisation.
+// Returns before the work is done. A target that is not a class is noted for the next synchronisation.
 std::int64_t CudaBackend::cross_entropy(const ClassLoss& how, const Array& x, const Array& target, const Array* weight,
                                         const Array& loss, const Array& sums, const Array& total_weight) {
   const Rows all(x);

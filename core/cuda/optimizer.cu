@@ -46,7 +46,7 @@ __global__ void norm_chunks(const __grid_constant__ NormSegments segments, doubl
     if (i < s.numel) numbers[k] = s.numbers[i];
   }
   NormSum<kind> sum;
-  // A zero, which stands for numbers behind the end, adds nothing.
+  // Numbers after the end count as zeros, which add nothing.
   for (int k = 0; k < numbers_per_thread; ++k) sum.add(numbers[k], p);
   cuda::merge_block(sum);
   cuda::merge_blocks(first + blockIdx.x, all, sum, states, [&](const NormSum<kind>& whole) { *norm = whole.norm(p); });

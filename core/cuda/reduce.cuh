@@ -1,4 +1,4 @@
-// Runs reductions on a GPU. The elements that become one output are divided over several threads of a block and, where
+// Runs reductions on a GPU. The elements that become one output are divided over several threads of a block and, if
 // there are few outputs, over several blocks, which then merge their states (block_tree.cuh). The caller gives
 // `finish`: finish.add(state, value, index) adds an element to a state, and finish(output, state) writes an output.
 #pragma once
@@ -93,8 +93,8 @@ struct DeviceNest {
   }
 };
 
-// For arrays in which the elements of an output are neighbours in memory: so are the threads that take them. The depth
-// is that of a warp or of the block.
+// For arrays in which the elements of an output are neighbours in memory: neighbouring threads take neighbouring
+// elements. `depth` is the size of a warp or of the block.
 template <class State, class T, class Finish>
 __global__ void reduce_rows(DeviceNest nest, const T* x, TreeStates<State, State> states, Finish finish) {
   const std::int64_t output = static_cast<std::int64_t>(blockIdx.x) * nest.width + threadIdx.x / nest.depth;

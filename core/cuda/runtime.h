@@ -8,8 +8,9 @@
 
 namespace tandem::cuda {
 
-// Error unless `status` is success. The text has the call, CUDA's name and words for what happened and, where it is
-// known, what to do about it. An error of a kernel shows at a later call, and the GPU is then lost to this process.
+// Throws an Error unless `status` is success. The text has the call, CUDA's name and description of what happened and,
+// if known, what to do about it. An error of a kernel appears at a later call, and the GPU is then lost to this
+// process.
 void check(cudaError_t status, const char* call);
 #define TANDEM_CUDA(call) ::tandem::cuda::check(call, #call)
 
@@ -17,8 +18,8 @@ void check(cudaError_t status, const char* call);
 // threads may use several GPUs.
 void use_device(int index);
 
-// The stream of this thread's GPU. All work runs in it, in the order of the calls; it does not wait for the default
-// stream. While a StreamGuard lives, it is the guard's stream.
+// The stream of this thread's GPU. All work runs in this stream, in the order of the calls. It does not wait for the
+// default stream. While a StreamGuard lives, the guard's stream takes its place.
 cudaStream_t current_stream();
 
 // Makes a stream this thread's current stream for as long as the guard lives.

@@ -1,5 +1,5 @@
-// Sorts rows of any length. First, blocks sort tiles of the rows in shared memory. Then sorted runs are merged, and are
-// twice as long after each round. In a merge, every thread looks up the place of its record.
+// Sorts rows of any length. First, blocks sort tiles of the rows in shared memory. Then sorted runs are merged in
+// rounds, each of which doubles their length. In a merge, every thread looks up the place of its record.
 #include <tandem/core/cuda/cuda_backend.h>
 #include <tandem/core/formulas/sort_keys.h>
 #include <tandem/core/cuda/launch.cuh>
@@ -13,9 +13,9 @@ namespace {
 constexpr int threads = 256;
 constexpr std::int64_t largest_tile = 1024;
 
-// A block sorts a tile of `size` records by a bitonic sort, and then the tile that lies as many tiles further on as
-// there are blocks. `size` is a power of two, and a row of n has `tiles` tiles, of `all`. Places behind the end of a
-// row hold records that come after all others.
+// A block sorts every gridDim.x-th tile by a bitonic sort. A tile has `size` records, a power of two. There are `all`
+// tiles, and a row of n numbers has `tiles` of them. Places after the end of a row hold records that come after all
+// others.
 template <class T, class Record>
 __global__ void sort_tiles(const T* x, std::int64_t n, std::int64_t tiles, std::int64_t all, int size, bool descending,
                            Record* records) {

@@ -7,8 +7,8 @@
 
 namespace tandem::cuda {
 
-// The value that another lane of the warp has: the lane whose number differs in the bits of lane_mask. T is copied bit
-// by bit.
+// Returns the value of another lane of the warp: the lane whose number differs in the bits of lane_mask. T is copied
+// bit by bit.
 template <class T>
 __device__ T shuffle_xor(const T& value, int lane_mask) {
   constexpr int words = static_cast<int>((sizeof(T) + 3) / 4);

@@ -61,12 +61,12 @@ constexpr double product = 1.05;     // one number times 16
 constexpr double copied_pixel = 4;   // in a row before its transform
 constexpr double odd_channel = 1.5;  // a channel beyond whole vectors, per pixel
 constexpr double call = 80;          // of a transform, whatever its size
-// The cost of a number of the weight's matrices, which is transformed, written and read again, if they stay in the
-// cache and if they do not. A batch of images shares it.
+// The cost of transforming, writing and reading one number of the weight's matrices: if the matrices stay in the cache,
+// and if they do not. The images of a batch share this cost.
 constexpr double cached_weight = 1, large_weight = 2.5, cache_numbers = 1 << 18, batch = 16;
 constexpr double direct_row = 300;
 // The speedup of direct sums in bf16 with AVX-512's instructions (measured on Zen 4). oneDNN uses the AMX unit if the
-// processor has one. Its peak is eight times as high; its speed was not measured.
+// processor has one. The peak of that unit is eight times as high. Its speed was not measured.
 double bf16_speedup() { return __builtin_cpu_supports("amx-bf16") ? 15 : 1.85; }
 
 double vectors(std::int64_t channels) { return static_cast<double>((channels + 15) / 16); }

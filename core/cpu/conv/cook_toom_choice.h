@@ -16,7 +16,8 @@ struct CookToomChoice {
   const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there are none
   double cycles = 0;  // estimated, for an image; a little more where errors are larger
   double direct_cycles = 0;
-  // Whether both gradients may come from the tiles of the outputs' gradient. The kernel's gradient is then less exact.
+  // Whether both gradients may come from the tiles of the outputs' gradient. The weight's gradient is then less
+  // accurate.
   bool serves_both_gradients = false;
 
   bool beats_direct() const { return rows && cycles < direct_cycles; }

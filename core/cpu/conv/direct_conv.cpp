@@ -207,8 +207,8 @@ bool can(DType dtype, const Window& window) {
   return (dtype == DType::f32 || dtype == DType::bf16) && window.groups == 1 && window.dilation.w == 1;
 }
 
-// With at most this many outputs, direct sums are worth a conversion from bf16, and faster than tiles. For gradients of
-// the input, its channels are the outputs.
+// With at most this many outputs, direct sums are worth a conversion from bf16, and faster than tiles. In the gradient
+// of the input, the input's channels count as outputs.
 constexpr std::int64_t few = 4;
 
 // These numbers were chosen with bench/convolutions: with AVX2 on an AMD EPYC (Zen 3), with AVX-512 on a Zen 4 and on

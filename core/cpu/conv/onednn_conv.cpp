@@ -177,10 +177,10 @@ class OneDnnConv final : public ConvMethod {
   std::optional<Plan> plan_;
 };
 
-// Returns oneDNN's slowdown over what its products alone would cost, for outputs and the gradient of the weight. It
-// reads the weight for each row of outputs. If the weight is larger than a cache (1 MiB), it waits for the weight in
-// rows shorter than 7 pixels: measured with 64 to 512 channels on an Intel Xeon. Its kernels for the gradient of the
-// input do not wait.
+// Returns oneDNN's slowdown over what its products alone would cost, for outputs and the gradient of the weight. oneDNN
+// reads the weight for each row of outputs. If the weight is larger than a cache (1 MiB), oneDNN waits for it in rows
+// shorter than 7 pixels: measured with 64 to 512 channels on an Intel Xeon. Its kernels for the gradient of the input
+// do not wait.
 double slowdown(const ConvLayer& layer) {
   const auto& [kernel, stride, padding, dilation, groups] = layer.window;
   const std::int64_t weight = kernel.h * kernel.w * layer.x[1] * layer.y[1], width = layer.y[3];
