@@ -110,7 +110,8 @@ struct Spread {
   }
 };
 
-// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0: all numbers so far were -inf.
+// log(sum(exp(x))), kept as the maximum and the sum of exp(x - maximum). A sum of 0 means that all numbers so far were
+// -inf.
 template <class T>
 struct ExpSum {
   compute_t<T> highest = -std::numeric_limits<compute_t<T>>::infinity();
@@ -151,7 +152,7 @@ constexpr DType widened(DType x) { return is_floating(x) ? x : DType::i64; }
 template <class Op>
 constexpr bool takes_integers = Op().rules(DType::i64).result_dtype.has_value();
 
-// Adds a number to a state. An operation whose parameters decide how has an overload.
+// Adds a number to a state. An operation whose parameters decide how it is added has an overload.
 template <class Op, class State, class T>
 TANDEM_HOST_DEVICE void add(const Op&, State& state, T value, std::int64_t index) {
   state.add(value, index);

@@ -47,13 +47,12 @@ struct DownloadOptions {
   std::function<void(const std::string&)> report = {};  // gets about one line per second; may be empty
 };
 
-// Makes `destination` the file that has this checksum. Nothing happens when it has the checksum already. Otherwise the
-// URLs are tried in order. The bytes that have arrived are kept in `destination`.part, and the next mirror or the next
-// call resumes there. The file gets its name only when the checksum is right. The folder is created when it is missing.
-// Processes that download the same file take turns. Where the file system has no locks, each downloads to a file of its
-// own. URLs are http:// or https://; what begins with https:// is redirected
-// to https:// alone. SSL_CERT_FILE, where it is set, names the certificates to trust. A download can't be cancelled,
-// but every wait in it has a timeout.
+// Makes `destination` the file that has this checksum. If it already has the checksum, the function does nothing.
+// Otherwise it tries the URLs in order. The bytes that have arrived are kept in `destination`.part, and the next mirror
+// or the next call resumes there. The file gets its name only when the checksum is right. The folder is created if it
+// is missing. Processes that download the same file take turns. On a file system without locks, each process downloads
+// to its own file. URLs are http:// or https://. An https:// URL may be redirected only to https://. If SSL_CERT_FILE
+// is set, it names the certificates to trust. A download can't be cancelled, but every wait in it has a timeout.
 void download(const std::vector<std::string>& urls, const std::filesystem::path& destination, const Checksum& checksum,
               const DownloadOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Image files.
+// Reads image files.
 #pragma once
 
 #include <tandem/core/array/array.h>

@@ -1,4 +1,4 @@
-// Reading JPEG files with libjpeg-turbo. ImageFile uses these functions.
+// Reads JPEG files with libjpeg-turbo. ImageFile uses these functions.
 #pragma once
 
 #include <tandem/data/images/image_file.h>

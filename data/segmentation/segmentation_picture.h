@@ -1,4 +1,4 @@
-// Images that display masks.
+// Makes images that display masks.
 #pragma once
 
 #include <tandem/core/array/array.h>

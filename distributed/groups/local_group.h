@@ -5,7 +5,7 @@
 
 namespace tandem::distributed {
 
-// Every operation is done as soon as it has been started. It sends nothing to another process.
+// Every operation is done as soon as it has been started. The group sends nothing to other processes.
 std::shared_ptr<ProcessGroup> local_group();
 
 }  // namespace tandem::distributed

@@ -26,7 +26,7 @@ class GroupObservers {
   std::string whereabouts(const std::vector<int>& ranks) const;
   std::vector<int> behind(std::uint64_t sequence) const;
 
-  // Destroys the observers. Later calls tell nobody.
+  // Destroys the observers. Later calls reach no observer.
   void close();
 
  private:

@@ -31,7 +31,8 @@ namespace tandem::distributed {
 //
 // A failure ends the other ranks on all hosts, and the launcher explains it on stderr. If a restart is left, all ranks
 // then start again, with TORCHELASTIC_RESTART_COUNT increased by one. No process of the job outlives this call or the
-// calling process, whatever ends the calling process.
+// calling process, whatever ends the calling process, except a process that has left the Unix process group of its
+// rank.
 //
 // Rank 0 inherits stdin, stdout and stderr. The launcher forwards the other ranks' output in whole lines, each prefixed
 // with "[rank1] ". Files: log_dir/<run id>/attempt_<generation>/<local rank>/{stdout.log,stderr.log,error.json}.

@@ -88,8 +88,8 @@ class Trainer {
   }
   // Batches for which `is_empty` returns true have no loss. In segmentation, all pixels of a batch may be void, and the
   // mean over no pixels is NaN. Such a batch must have zero gradients, as with cross_entropy(). Sums and means of
-  // losses skip it. Otherwise it is treated like any batch, and ranks still divide their gradients by the number of
-  // ranks. `is_empty` is called with the batch of one rank, or of one replica, on any device.
+  // losses skip it. Otherwise it is treated like any batch: its zeros count in the mean of the gradients, which is over
+  // all ranks. `is_empty` is called with the batch of one rank, or of one replica, on any device.
   void leave_out(std::function<bool(const data::Batch& batch)> is_empty);
   // Sets a function that is called after each step, for example to update an average.
   void after_step(std::function<void()> call);

@@ -1,7 +1,7 @@
-// The work of an emulated GPU, and when it runs: streams, events and graphs. One thread, the GPU thread, is all GPUs.
-// It does the work of a stream in order, and that of several streams in any order that their events allow. It mostly
-// takes the work that was submitted last, so that a forgotten event has a visible effect, and sometimes any work
-// (random_order.h). It begins late, when a caller waits for the work.
+// The work of an emulated GPU, and when it runs: streams, events and graphs. One thread, the GPU thread, acts as all
+// GPUs. It does the work of a stream in order, and that of several streams in any order that their events allow. It
+// mostly takes the work that was submitted last, so that a forgotten event has a visible effect. Sometimes it takes any
+// work (random_order.h). It begins late, when a caller waits for the work.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -95,7 +95,8 @@ ncclComm_t NcclCommunicator::current(const char* what) {
   return communicator_;
 }
 
-// NCCL is usually done within microseconds, but connecting takes long. So the first looks follow each other quickly.
+// NCCL is usually done within microseconds, but connecting takes long. The first polls therefore follow each other
+// quickly.
 void NcclCommunicator::await(const char* what, const std::function<void()>& keep_waiting) {
   constexpr int brief_looks = 200;
   for (int looks = 0;; ++looks) {

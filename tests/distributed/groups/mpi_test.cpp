@@ -122,7 +122,7 @@ std::vector<int> mpi_sizes() {
   return testing::mpi_size() > 0 ? std::vector<int>{testing::mpi_size()} : std::vector<int>{};
 }
 INSTANTIATE_TEST_SUITE_P(UnderMpirun, MpiRank, ::testing::ValuesIn(mpi_sizes()));
-// Outside of mpirun, there are no such tests.
+// Outside of mpirun, these tests do not exist.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MpiRank);
 
 Array ones(std::int64_t n, DType dtype = DType::f32) {

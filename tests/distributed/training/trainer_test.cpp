@@ -255,8 +255,8 @@ TEST(Trainer, ALossThatIsNotFiniteNamesTheOperationAndChangesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "model.safetensors"));
 }
 
-// Whether all labels are void, as in PASCAL VOC if all pixels of a crop are. cross_entropy() is then the mean over
-// nothing, which is NaN, and its gradients are zero.
+// Returns whether all labels are void, as in PASCAL VOC if all pixels of a crop are void. cross_entropy() is then the
+// mean over nothing, which is NaN, and its gradients are zero.
 bool is_void(const data::Batch& batch) {
   const auto* labels = batch.targets.data<std::int64_t>();
   return std::all_of(labels, labels + batch.targets.numel(), [](std::int64_t label) { return label == -100; });
