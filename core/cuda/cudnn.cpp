@@ -162,7 +162,7 @@ template <class Result, class Heuristics>
 void choose_algorithms(cudnnHandle_t handle, Plan& plan, DType dtype, bool with_bias, const std::string& words,
                        Heuristics heuristics) {
   std::array<Result, 16> results{};
-  std::vector<Algorithm> rounding;  // taken only where there is no other
+  std::vector<Algorithm> rounding;  // taken only if there is no other
   int count = 0;
   const cudnnStatus_t asked = heuristics(narrow(results.size()), &count, results.data());
   if (is_refusal(asked)) {

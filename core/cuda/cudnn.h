@@ -26,7 +26,7 @@ std::string words_for(Convolution kind, std::optional<ImageFormat> format, const
 struct ConvolutionOutcome {
   bool done;            // false: cuDNN has no algorithm for this dtype and format
   bool bias_added;      // false: the caller must add the bias
-  std::string problem;  // cuDNN's message when it is not done
+  std::string problem;  // cuDNN's message if it is not done
 };
 
 // y (N, O, OH, OW) += bias (O). Callers of convolve call it if the bias was not added.

@@ -59,7 +59,7 @@ CudaGraph::~CudaGraph() {
   }
   if (replay_stream_) cudaStreamSynchronize(replay_stream_);
   cudaStreamDestroy(capture_stream_);
-  cudaGetLastError();  // clears the error: a GPU that has failed reports it to those who use it next
+  cudaGetLastError();  // clears the error: a GPU that has failed reports it to the next code that uses it
   if (pool_) device_allocator(device_).drop_pool(pool_);
   if (before >= 0) cudaSetDevice(before);
 }

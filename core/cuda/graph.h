@@ -34,7 +34,7 @@ class ExecutableGraph {
   std::exception_ptr cause_;
 };
 
-// The graph that this thread records now; null when it records none.
+// The graph that this thread records now; null if it records none.
 std::shared_ptr<ExecutableGraph> recorded_graph();
 
 // Call begin_capture, do the work, call end_capture, and then replay as often as wanted. From begin to end, this

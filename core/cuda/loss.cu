@@ -53,7 +53,7 @@ struct Losses {
 // Writes the result that the Losses of all rows give. One thread calls it.
 template <class C>
 struct WriteLoss {
-  C *loss, *total_weight;  // null when losses are not reduced
+  C *loss, *total_weight;  // null if losses are not reduced
   bool is_mean;
   const char* operation;  // the host's, as fault->operation
   const std::int64_t* target;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(1024)
 // The gradient of each row's loss.
 template <class C>
 struct GivenGradient {
-  const C* of_row;  // null where losses are reduced
+  const C* of_row;  // null if losses are reduced
   C of_all = 0;
   __device__ GivenGradient(const ClassLoss& how, const C* grad_loss, const C* total_weight)
       : of_row(how.reduction == LossReduction::none ? grad_loss : nullptr) {

@@ -140,7 +140,7 @@ namespace reductions {
 
 struct Rules {
   const char* name;                   // for error messages
-  std::optional<DType> result_dtype;  // none where the operation does not take numbers of this dtype
+  std::optional<DType> result_dtype;  // none if the operation does not take numbers of this dtype
   bool needs_elements = false;        // whether it is an error to reduce nothing
 };
 

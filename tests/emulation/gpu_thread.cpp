@@ -10,7 +10,7 @@
 
 namespace emulation {
 
-// Never destroyed, because the GPU thread outlives main().
+// These objects are never destroyed, because the GPU thread outlives main().
 std::mutex& mutex = *new std::mutex;
 std::condition_variable& changed = *new std::condition_variable;
 int waiting = 0;

@@ -13,7 +13,7 @@
 namespace tandem::cpu {
 
 struct CookToomChoice {
-  const CookToomScheme *rows = nullptr, *columns = nullptr;  // null where there are none
+  const CookToomScheme *rows = nullptr, *columns = nullptr;  // null if there are none
   double cycles = 0;  // estimated, for an image; a little more where errors are larger
   double direct_cycles = 0;
   // Whether both gradients may come from the tiles of the outputs' gradient. The weight's gradient is then less

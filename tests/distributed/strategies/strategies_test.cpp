@@ -371,7 +371,7 @@ TEST(DataParallelDeathTest, says_that_a_thread_cannot_start) {
     }
     _exit(0);
   };
-  // It is 2 if a sanitizer has a thread.
+  // The number is 2 if a sanitizer has a thread.
   EXPECT_EXIT(make(), ::testing::ExitedWithCode(3),
               "cannot start thread [23] of 4 of a DataParallel: .*raise the process limit .*use fewer replicas");
 }
