@@ -19,7 +19,7 @@ struct PartEntry {
   std::int64_t width;  // numbers in a row of the part
   std::int64_t numel;
   FloatBits bits;  // how the part's numbers are stored
-  bool in_packs;   // the numbers of a thread lie side by side if they can be moved at once
+  bool in_packs;   // a thread's numbers are neighbours, and are moved at once
   unsigned first_block;
 };
 using Parts = cuda::Segments<PartEntry, sizeof(std::int64_t) + sizeof(FloatBits)>;

@@ -199,8 +199,8 @@ void check_voc_root(const fs::path& root, const std::string& year) {
     if (!name.starts_with('.') && name != "lost+found") other = name;
   }
   TANDEM_CHECK(other.empty(), "PASCAL VOC ", year, ": ", root.string(), " has other files (", other, "), but no ",
-               base.begin()->string(), ": give the folder that ", base.begin()->string(),
-               " is in, or an empty folder for the download");
+               base.begin()->string(), ": give the folder that contains ", base.begin()->string(),
+               ", or an empty folder for the download");
 }
 
 void download_voc(const fs::path& root, const std::string& year, const std::string& image_set,

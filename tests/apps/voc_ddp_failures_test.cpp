@@ -106,10 +106,10 @@ TEST_F(VocDdpFailures, a_wrong_folder_for_the_data) {
   fs::create_directories(folder / "home/letters");
   for (const auto& [data, words] :
        {std::pair<std::string, std::string>{"tpyo", "there is no such folder: create it"},
-        {"home", "has other files (letters), but no VOCdevkit: give the folder that VOCdevkit is in, or "},
-        {"up/VOCdevkit", "give the folder that VOCdevkit is in, "},
-        {"up/VOCdevkit/VOC2012", "give the folder that VOCdevkit is in, "},
-        {"up/VOCdevkit/VOC2012/JPEGImages", "give the folder that VOCdevkit is in, "}}) {
+        {"home", "has other files (letters), but no VOCdevkit: give the folder that contains VOCdevkit, or "},
+        {"up/VOCdevkit", "give the folder that contains VOCdevkit instead, "},
+        {"up/VOCdevkit/VOC2012", "give the folder that contains VOCdevkit instead, "},
+        {"up/VOCdevkit/VOC2012/JPEGImages", "give the folder that contains VOCdevkit instead, "}}) {
     const auto outcome = run(1, {"--data", path(data), "--model", "deeplabv3_resnet18"}, {});
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     testing::expect_parts(outcome.err, {"--data", path(data), words});

@@ -363,7 +363,7 @@ TEST_F(VocDdp, says_what_is_wrong) {
   expect(2, {"--compare"}, "--compare: needs --predict DIR");
   expect(2, {"--no-augment", "--max-scale", "1"}, "--no-augment turns random resizing off");
   std::filesystem::create_directories(folder / "deep/VOCdevkit/VOC2012");
-  expect(2, {"--data", path("deep/VOCdevkit/")}, "give the folder that VOCdevkit is in");
+  expect(2, {"--data", path("deep/VOCdevkit/")}, "give the folder that contains VOCdevkit");
   EXPECT_EQ(run(1, {"predict"}).code, 2);
   EXPECT_EQ(run(1, {"predict", "--help"}).code, 0);
 }

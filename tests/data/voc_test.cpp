@@ -145,7 +145,7 @@ TEST(Voc, NamesTheLineOfAListThatItCannotRead) {
 TEST(Voc, KnowsItsFolderFromWithin) {
   HttpServer server([](auto&) { return HttpServer::answer("200 OK", "never asked for"); });
   const Copy copy;
-  const std::string right = "is in, " + fs::canonical(copy.path()).string();
+  const std::string right = "instead, " + fs::canonical(copy.path()).string();
   fs::create_directory_symlink(copy.path() / "VOCdevkit", copy / "link");
   for (const char* below : {"VOCdevkit", "VOCdevkit/", "VOCdevkit/VOC2012", "VOCdevkit/VOC2012/JPEGImages",
                             "VOCdevkit/VOC2012/ImageSets/Segmentation", "VOCdevkit/none", "link", "link/VOC2012"}) {

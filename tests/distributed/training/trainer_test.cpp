@@ -917,8 +917,9 @@ TEST(Trainer, SaysThatALoopWasLeftEarly) {
 TEST(Trainer, ABestFigureThatIsNotThereIsFoundBeforeTheTraining) {
   Evaluated job;
   job.options.keep_best = "max:accuracy";
-  expect_parts(error_of([&] { job.train(); }),
-               {"--keep-best max:accuracy", "there are total_loss, images_per_second, epoch_seconds, far, never"});
+  expect_parts(
+      error_of([&] { job.train(); }),
+      {"--keep-best max:accuracy", "the metrics are: total_loss, images_per_second, epoch_seconds, far, never"});
   EXPECT_EQ(job.steps, 0);
   job.options.keep_best = "accuracy";
   expect_parts(error_of([&] { job.train(); }), {"expected min:NAME or max:NAME"});
