@@ -123,7 +123,7 @@ TEST_F(MnistDdp, keep_last_spares_the_whole_checkpoint_beside_a_damaged_one) {
   const auto damaged = folder / "c/checkpoint-0001-00000006.safetensors";
   write_bytes(damaged, read_bytes(damaged).substr(0, 1000));
   expect_parts(train({"--resume", "--save-every-steps", "1", "--keep-last", "1", "--max-steps", "5"}),
-               {"checkpoint-0001-00000006.safetensors is damaged", "checkpoint-0001-00000004.safetensors"});
+               {"checkpoint-0001-00000006.safetensors, which is damaged", "checkpoint-0001-00000004.safetensors"});
   EXPECT_TRUE(fs::exists(folder / "c/checkpoint-0001-00000005.safetensors"));
   expect_parts(train({"--resume", "--max-steps", "6"}),
                {"checkpoint-0001-00000005.safetensors: 1 epoch and a part of the next done, 5 steps in all"});
@@ -139,7 +139,7 @@ TEST_F(MnistDdp, resume_says_what_it_found) {
   write_bytes(folder / "c/checkpoint-0002-00000008.safetensors", "x");
   const auto second = run_mnist_ddp(2, with_data({"--epochs", "2", "--checkpoint", path("c"), "--resume"}));
   EXPECT_EQ(second.code, 0) << second.err;
-  expect_parts(second.err, {"warning: the checkpoint", "checkpoint-0002-00000008.safetensors is damaged",
+  expect_parts(second.err, {"warning: skipped the checkpoint", "checkpoint-0002-00000008.safetensors, which is damaged",
                             "resumed from " + path("c/checkpoint-0001-00000004.safetensors"),
                             "1 process, continuing with 2 processes"});
 

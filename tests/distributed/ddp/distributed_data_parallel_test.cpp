@@ -429,7 +429,7 @@ TEST(DistributedDataParallel, finds_weights_that_one_rank_changed_alone) {
   for (const auto& result : results) {
     const std::string message = message_of(result);
     EXPECT_TRUE(message.find("first parameter that differs is ") != std::string::npos &&
-                message.find(", on rank 2") != std::string::npos)
+                message.find("which on rank 2 differs") != std::string::npos)
         << message;
   }
 }

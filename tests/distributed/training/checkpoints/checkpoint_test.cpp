@@ -218,7 +218,8 @@ TEST(Checkpoint, leaves_out_damaged_ones_and_says_so) {
   std::vector<std::string> warnings;
   EXPECT_EQ(find(folder, warnings)->filename(), "checkpoint-0002-00000002.safetensors");
   ASSERT_EQ(warnings.size(), 3u);
-  EXPECT_NE(warnings[0].find("checkpoint-0005-00000005.safetensors is damaged"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("checkpoint-0005-00000005.safetensors, which is damaged"), std::string::npos)
+      << warnings[0];
   EXPECT_NE(warnings[2].find("no \"format\""), std::string::npos) << warnings[2];
 }
 
@@ -236,8 +237,9 @@ TEST(Checkpoint, leaves_out_one_with_a_flipped_bit) {
     EXPECT_EQ(lines.size(), 1u);
     return lines.at(0);
   };
-  testing::expect_parts(resumed(bytes.size() - 1), {"warning: the checkpoint " + newest.string() + " is damaged",
-                                                    "tensor \"optimizer/fc.weight/momentum\" should have the CRC-32"});
+  testing::expect_parts(resumed(bytes.size() - 1),
+                        {"warning: skipped the checkpoint " + newest.string() + ", which is damaged",
+                         "tensor \"optimizer/fc.weight/momentum\" should have the CRC-32"});
   testing::expect_parts(resumed(bytes.find("position\":\"3") + 11), {"its metadata should have the CRC-32"});
   // Such a checkpoint does not count among the kept ones either.
   save_checkpoint(folder.path(), example(0, 3), 2);
@@ -253,7 +255,8 @@ TEST(Checkpoint, without_checksums_is_left_out) {
   std::vector<std::string> lines;
   EXPECT_ERROR(find(folder, lines), "none of the 1 checkpoints in");
   ASSERT_EQ(lines.size(), 1u);
-  testing::expect_parts(lines[0], {"warning: the checkpoint " + path.string() + " is damaged", "it has no checksums"});
+  testing::expect_parts(
+      lines[0], {"warning: skipped the checkpoint " + path.string() + ", which is damaged", "it has no checksums"});
 }
 
 TEST(Checkpoint, none_at_all_is_no_error_but_none_valid_is) {
