@@ -93,7 +93,8 @@ struct BatchNormBackward {
 
 // Returns how to recompute `y`, or null if the graph holds y. Recomputing takes one pass over x, far less time than the
 // convolution that needs y, and the x and y of all layers fill most of the memory. Small outputs are not worth the
-// time. A signal's result is a view, which holds y. An addend that is itself recomputed would be stored only for this.
+// time. The result for a signal (N, C, L) is a view of y, so y stays in memory anyway. If the addend is itself
+// recomputed, recomputing y would force the graph to store the addend.
 std::shared_ptr<Recomputed> recomputed_output(const Array& y, const BatchNormBackward& saved, const Tensor& addend) {
   constexpr std::int64_t fewest_numbers = 1 << 20;
   if (y.device().is_cpu() || saved.fusion.max_pool_2x2 || y.numel() < fewest_numbers || y.dim(3) == 1) return nullptr;

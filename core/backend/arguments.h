@@ -33,7 +33,8 @@ struct BatchNormUpdate {
 
 // Says which keys each query may attend to.
 struct AttentionMask {
-  // (..., L, S), any strides, added to the scores, in compute_t of their dtype. Undefined: nothing is added.
+  // (..., L, S), with any strides. It is added to the scores, and its dtype is compute_t of the scores' dtype. If
+  // undefined, nothing is added.
   Array added = {};
   bool is_causal = false;  // query i may attend only to the keys 0 .. i
 };

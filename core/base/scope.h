@@ -74,7 +74,8 @@ class Scope : NoCopy {
   const char* name() const { return name_; }
   const char* suffix() const { return suffix_; }
   const Scope* outer() const { return outer_; }
-  // Returns an empty path for other kinds, and for a module that was not called by another module.
+  // Returns the path and class of the module that this scope calls. The path is empty if the kind is not `module`, or
+  // if no other module called this one.
   virtual ModuleName module_name() const { return {}; }
   // Returns the innermost scope of kind `module`, starting from this scope and going outwards, or null.
   const Scope* module() const;

@@ -18,7 +18,8 @@ using cpu::RowMath;
 using cpu::store;
 using cpu::vec;
 
-// Returns the sum of f(i, some) over all i, lane by lane, with several sums side by side.
+// Returns the sum of n numbers. f(i, some) returns a vector that holds the numbers from i to i + some - 1; `some` is
+// the number of lanes, or less at the end. Four vectors of partial sums are kept side by side and added at the end.
 template <class C, class F>
 C sum_over(std::int64_t n, F f) {
   using M = RowMath<C>;

@@ -111,7 +111,7 @@ struct Walk {
   std::array<FastDivision, Dims::max_ndim> size;
   std::array<std::array<std::int32_t, K>, Dims::max_ndim> stride;
 
-  // `can_be_packs`: those whose memory begins as a pack must.
+  // `can_be_packs` says for each array whether its memory is aligned for packs.
   Walk(LoopNest<K> nest, const std::array<std::int64_t, K>& from, const std::array<bool, K>& can_be_packs, int width)
       : ndim(nest.ndim), begin(from) {
     const int last = ndim - 1;

@@ -33,8 +33,8 @@ struct NormEntry {
 };
 using NormSegments = cuda::Segments<NormEntry, 56>;
 
-// Each block takes numbers_per_block numbers of a segment. It is block number first + blockIdx.x of `all`, which may
-// need several launches.
+// Each block takes numbers_per_block numbers of a segment. The norm needs `all` blocks in total, in several launches if
+// necessary. This block has the number first + blockIdx.x among them.
 template <NormKind kind>
 __global__ void norm_chunks(const __grid_constant__ NormSegments segments, double p, unsigned first, unsigned all,
                             cuda::TreeStates<NormSum<kind>, NormSum<kind>> states, float* norm) {

@@ -26,7 +26,8 @@ struct ScanNest {
   }
 };
 
-// A thread takes each line. For many lines, and for lines that lie side by side.
+// Each thread scans one line. Used for lines of up to 64 numbers, and for at least 4096 lines whose numbers are not
+// adjacent in memory.
 template <class Scanned, class T, class Out>
 __global__ void scan_by_threads(ScanNest nest, const T* x, Out* y) {
   const Scanned scan{};

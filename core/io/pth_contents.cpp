@@ -71,7 +71,7 @@ class ZipContents : public PthContents {
     file_.check(found != nullptr, "is a zip archive, but torch.save did not write it: it has no data.pkl");
     if (const auto* order = zip_.find(folder_ + "byteorder")) {
       file_.check(order->size == 6 && zip_.read(*order) == "little",
-                  "was written on a big-endian machine, which is not supported");
+                  "has a byteorder that is not \"little\"; big-endian files are not supported");
     }
     file_.check(found->size <= largest_pickle, "its pickle has ", found->size, " bytes, but at most ", largest_pickle,
                 " are supported");

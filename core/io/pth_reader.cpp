@@ -172,7 +172,8 @@ void StateReader::walk(Id id, const std::string& name, int depth) {
   // pickle.
   steps_ += 1 + name.size() / 64;
   if (value.kind == Kind::tensor) steps_ += (sizeof(NamedArray) + name.size()) / 8;
-  file_.check(steps_ <= pickle_.bytes + few_steps, "contains the same values again and again: it is malicious");
+  file_.check(steps_ <= pickle_.bytes + few_steps,
+              "contains the same values again and again: it is probably malicious");
   const auto below = [&](const std::string& part) { return name.empty() && depth == 0 ? part : name + "." + part; };
   if (value.kind == Kind::tensor) {
     file_.check(names_.insert(name).second, "two tensors are named \"", name, "\"");
@@ -256,8 +257,8 @@ Array StateReader::tensor(const PickleValue& value, const std::string& name) {
   const auto limit =
       static_cast<std::int64_t>(std::min<std::uint64_t>(file_.size(), INT64_MAX / most_views)) * most_views;
   file_.check(!__builtin_add_overflow(elements_, numel, &elements_) && elements_ <= limit, "tensor \"", name,
-              "\" of shape ", shape, ": all tensors together have more elements than a file of ", file_.size(),
-              " bytes can need; it is malicious");
+              "\" of shape ", shape, ": with it, all tensors together have too many elements for a file of ",
+              file_.size(), " bytes; it is malicious");
   if (numel == 0) return Array::empty(shape, *info.type->dtype);
   return {storage(info, is_negated(value.items[5], name)), shape, strides, offset, *info.type->dtype};
 }

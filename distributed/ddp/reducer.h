@@ -60,8 +60,8 @@ class Reducer {
   // rank.
   const std::vector<std::int64_t>& gradient_order() const { return gradient_order_; }
   // Builds the buckets in the given order now, instead of at the end of the first pass. All ranks must pass the same
-  // order. After an empty order, the next pass counts as the first. Throws an Error, and changes nothing, unless
-  // `order` contains each parameter that requires a gradient exactly once.
+  // order. An empty order resets the buckets, and the next pass counts as the first. Any other order must contain each
+  // parameter that requires a gradient exactly once; otherwise throws an Error and changes nothing.
   void set_gradient_order(std::vector<std::int64_t> order);
 
   // From now on, reports each step to `observer`, which must not be null. Throws an Error if called during a backward
@@ -107,8 +107,9 @@ class Reducer {
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by parameter
   // One element after the last bucket's gradients, for the error about unused parameters. A rank that has unused
-  // parameters writes 1, the others write 0. The flag is sent with the gradients, so it needs no message, and every
-  // rank gets the result. If the gradients are on a GPU, the flag is in host memory and is a separate message.
+  // parameters writes 1, the others write 0. The flag is sent with the gradients, so it needs no message of its own,
+  // and every rank gets the result. If the gradients are on a GPU, or a communication hook is set, the flag is a
+  // separate message. On a GPU it is in host memory.
   Array flag_;
   bool rebuilt_ = false;
   bool warns_if_same_ = true;

@@ -43,7 +43,8 @@ std::string Variables::first_of(std::initializer_list<const char*> names) const 
 }
 
 int port_for(std::uint64_t job, std::uint64_t step) {
-  // The factor is a prime, so the steps of one job and the next jobs get different ports.
+  // The factor is odd, so the first 4,096 steps of a job get different ports. It is large, so these are seldom the
+  // ports of the next jobs.
   constexpr std::uint64_t first = 61440, last = 65535;
   return static_cast<int>(first + (job + 1021 * step) % (last - first + 1));
 }

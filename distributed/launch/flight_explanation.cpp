@@ -266,8 +266,9 @@ std::string timeline(const Scene& scene) {
     const auto share = static_cast<double>(time - from) / static_cast<double>(until - from);
     return static_cast<int>(std::clamp(std::floor(share * columns), 0.0, columns - 1.0));
   };
-  auto text = fmt::format("\nThe last collectives of group '{}', numbers {} to {}, from {} on, for {}:\n", scene.group,
-                          first, scene.front, clock_text(from), span_text(until - from));
+  auto text =
+      fmt::format("\nThe last collectives of group '{}', numbers {} to {}; the rows begin at {} and cover {}:\n",
+                  scene.group, first, scene.front, clock_text(from), span_text(until - from));
   for (std::size_t i = 0; i < std::min(scene.ranks.size(), most_rows); ++i) {
     const auto& flight = *scene.ranks[i];
     std::string bar(columns, ' '), remark;

@@ -46,7 +46,7 @@ class StoreSession {
   void serve(std::vector<char>& chunk, const std::function<void(protocol::Reader&)>& answer);
   // Queues a reply. It never throws and never blocks. After a failure, the next serve() throws.
   void reply(const protocol::Message& message) noexcept;
-  // Tells the client why the owner is about to drop it.
+  // Tells a client that has proved the token why the owner is about to drop it. Other clients learn nothing.
   void refuse(const char* reason) noexcept;
 
  private:

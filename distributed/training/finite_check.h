@@ -61,8 +61,8 @@ class FiniteCheck {
   // Called before take_loss() for this batch.
   void begin_batch(const data::Batch& batch) { has_loss_ = !is_empty(batch); }
   bool has_loss() const { return has_loss_; }  // whether the current batch has a loss
-  // Pass the loss of a batch of the current step, and a norm of the step's gradients, one number each. If the host
-  // checks the number at once and it is not finite, they throw NotFinite.
+  // Pass the loss of a batch of the current step, and a norm of the step's gradients, one number each. On a CPU, the
+  // host checks the number at once: both functions throw NotFinite if it is not finite.
   void take_loss(const Array& loss);
   void take_norm(const Array& norm);
   // Called when the step is over. `losses` is the sum of the losses of the epoch so far, () f32. Calls look() after

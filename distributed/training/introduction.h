@@ -1,4 +1,5 @@
-// Writes the first lines of a training, which say what runs where, and its size.
+// The first lines that a training prints: which program runs on what hardware, and how large the model, data and batch
+// are.
 #pragma once
 
 #include <tandem/data/loader.h>

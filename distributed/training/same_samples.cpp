@@ -116,8 +116,8 @@ std::pair<int, std::string> difference_of(const std::vector<RankData>& ranks) {
     // Random samples have no words, so skip ranks without words.
     const auto first = std::ranges::find_if(ranks, [part = part](const auto& rank) { return !(rank.*part).empty(); });
     for (auto other = first; other != ranks.end(); ++other) {
-      // With inputs of random size, each rank looked at a different number of samples, so only the first sample is the
-      // same.
+      // If inputs have random sizes, two ranks may have looked at different numbers of samples, and therefore at
+      // different ones. Only sample 0 is common to both, so compare only that one.
       const bool first_alone = part == &RankData::targets && other->count != first->count;
       if (!are_all_alike(*first.*part, *other.*part, first_alone))
         return {static_cast<int>(other - ranks.begin()),

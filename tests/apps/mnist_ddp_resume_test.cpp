@@ -353,7 +353,7 @@ TEST_F(MnistDdp, two_jobs_do_not_share_a_folder_of_checkpoints) {
   for (const int processes : {1, 2}) {
     const auto second = run_mnist_ddp(processes, with_data({"--checkpoint", path("c"), "--resume"}));
     EXPECT_EQ(second.code, 1);
-    expect_parts(second.err, {"another job writes checkpoints into " + path("c") + ": process ", " on host ",
+    expect_parts(second.err, {"another job is writing checkpoints into " + path("c") + ": process ", " on host ",
                               ", which began ", " s ago", "give another --checkpoint folder"});
   }
   // A process that only reads the checkpoints is allowed.

@@ -28,7 +28,7 @@ constexpr std::array<TileCosts, 4> kernel_3{{{&scheme<2, 3>, 16, 13, 1, 0.25},
                                              {&scheme<7, 3>, 64, 50, 1.06, 6.1}}};
 constexpr std::array<TileCosts, 3> kernel_5{
     {{&scheme<2, 5>, 33, 20, 1, 0.75}, {&scheme<4, 5>, 53, 35, 1, 2.6}, {&scheme<5, 5>, 64, 42, 1, 5.3}}};
-// Seven taps: the costs of the tiles with the same number of places.
+// The costs of seven taps were not fitted. to_places is that of the 3 x 3 and 5 x 5 tiles with the same n (8 and 9).
 constexpr std::array<TileCosts, 2> kernel_7{{{&scheme<2, 7>, 53, 28, 1, 3.4}, {&scheme<3, 7>, 64, 35, 1, 6.3}}};
 
 // The error of a tile is about the geometric mean of the errors of its two axes. It grows with the length of sums, up

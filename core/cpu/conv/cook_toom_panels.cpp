@@ -166,8 +166,8 @@ class PanelPass {
     });
   }
 
-  // If the numbers of all columns are small, all columns are computed for some inputs at a time. The taps of these
-  // inputs then stay in a near cache.
+  // If the intermediate numbers of all columns are few (kept_ > 1), a turn computes all columns for a part of the
+  // inputs. The taps of these inputs then stay in a near cache.
   struct Turns {
     std::int64_t inputs, count;
     std::int64_t first(std::int64_t turn) const { return inputs * turn / count; }

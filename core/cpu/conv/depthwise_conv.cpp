@@ -18,8 +18,9 @@ constexpr int most_vectors = lanes == 16 ? 8 : 4, most_taps = most_vectors;
 // Returns the number of vectors after which the assignment of channels to lanes repeats along a row.
 std::int64_t phases_of(std::int64_t channels) { return std::lcm<std::int64_t>(channels, lanes) / lanes; }
 
-// A kernel in the layout of its products: for each phase (the vectors whose lanes repeat along a row) and each tap, the
-// numbers of the lanes.
+// A kernel, arranged so that a vector of pixels can be multiplied by a vector of taps. Vector v of a row needs the taps
+// of phase v % phases (phases_of). For each phase and each tap there is one number per lane: the tap of that lane's
+// channel.
 struct LaneKernel {
   std::int64_t channels, height, width, phases;
   Array taps, bias;  // (phases, height * width, lanes) and (phases, lanes)
@@ -274,9 +275,10 @@ Array sum_gradients(const Array& x, const Array& grad_y, const Window& window) {
   return sums;
 }
 
-// Returns whether this method is faster than oneDNN. If channels fill oneDNN's vectors, that is so for kernels with at
-// least `enough` taps, otherwise for kernels with at least 9. These numbers were found with bench/convolutions and
-// AVX-512: for sums on an AMD EPYC (Zen 4), for the gradient of the weight on an Intel Xeon.
+// Returns whether this method is faster than oneDNN. The kernel needs at least `enough` taps if the channels fill
+// oneDNN's vectors, and at least 9 otherwise. bench/convolutions found the two values of `enough` with AVX-512:
+// enough_for_sums (the outputs and the gradient of the input) on an AMD EPYC (Zen 4), enough_for_weight on an Intel
+// Xeon.
 constexpr std::int64_t enough_for_sums = 26, enough_for_weight = 10;
 bool is_faster(const Window& window, std::int64_t enough) {
   return window.kernel.h * window.kernel.w >= (window.groups % lanes == 0 ? enough : 9);
@@ -303,7 +305,8 @@ void DepthwiseConv::run(const ConvArrays& a) {
     return convolve(a.y, rotated(a.weight), std::nullopt, rotated(layer_.window), a.grad_x);
   const Array sums = a.x.dtype() == DType::bf16 ? sum_gradients<bfloat16>(a.x, a.y, layer_.window)
                                                 : sum_gradients<float>(a.x, a.y, layer_.window);
-  // The lanes, phase by phase and worker by worker, belong to the channels in turn.
+  // Read worker by worker, phase by phase and lane by lane, the lanes belong to the channels 0, 1, ..., C - 1, 0, 1,
+  // ... in turn. With the taps moved inside the lanes, the sums are therefore rows of whole weights, which are added.
   const std::int64_t numbers = a.grad_weight.numel();
   const Array total = Array::empty(a.grad_weight.shape()), rows = sums.reshape({-1, numbers / a.x.dim(1), lanes});
   backend({}).reduce(Reduction::sum, rows.permute({0, 2, 1}).reshape({-1, numbers}), total.reshape({1, -1}));

@@ -100,8 +100,8 @@ class GlooTransport : public HostTransport {
   const char* name() const override { return "gloo"; }
 
   void run(const Operation& operation, const Call& call) override {
-    // Ranks whose operations differ must not receive each other's bytes. The tag contains a hash of the signature, so
-    // such messages never match, and the watchdog explains why.
+    // Ranks whose operations differ must not receive each other's bytes. The tag contains 16 bits of a hash of the
+    // signature, so such messages do not match (except by chance, 1 in 65,536), and the watchdog explains why.
     const auto fingerprint = static_cast<std::uint16_t>(std::hash<std::string>{}(call.signature));
     const auto tag = static_cast<std::uint32_t>(call.sequence << 16) | fingerprint;
     try {

@@ -202,11 +202,11 @@ void CheckpointLock::refuse_or_take_over(const std::string& found) {
   if (other && owner_.restarts_run_of(*other)) return;
   // The process that holds the lock may not be the process that wrote the file.
   const bool is_held = file_.is_open();
-  detail::fail("another job writes checkpoints into ", folder_.string(), ": ",
-               other ? other->name() : "an unknown process",
-               is_held ? ". The lock is held by " + lock_holder(path_) : "",
-               ". Wait for its end, or give another --checkpoint folder. If that job is gone",
-               is_held ? ", or the holder of the lock is not that job" : "", ", remove ", path_.string());
+  detail::fail(
+      "another job is writing checkpoints into ", folder_.string(), ": ", other ? other->name() : "an unknown process",
+      is_held ? ". The lock is held by " + lock_holder(path_) : "",
+      ". Wait until that job has ended, or give another --checkpoint folder. If that job is gone",
+      is_held ? ", or if the process that holds the lock does not belong to it" : "", ", remove ", path_.string());
 }
 
 void CheckpointLock::check() const {

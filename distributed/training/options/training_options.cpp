@@ -180,8 +180,8 @@ void TrainingOptions::divide_threads(ProcessGroup& group) const {
   const std::string warning = divide_cores(group, are_threads_given_);
   if (!warning.empty() && !quiet) std::cerr << program_ << ": warning: " << warning << std::endl;
   if (group.rank() == 0 && parser_->given("--workers") && workers > available_cores() && !quiet)
-    std::cerr << program_ << ": warning: --workers " << workers << ": more workers than the " << available_cores()
-              << " cores help only if they wait for a disk" << std::endl;
+    std::cerr << program_ << ": warning: --workers " << workers << ": the number of available cores is "
+              << available_cores() << ". More workers help only if they wait for a disk" << std::endl;
 }
 
 void TrainingOptions::choose_device(Environment environment) {

@@ -142,7 +142,7 @@ TEST_F(FlightExplanation, brings_the_clocks_of_hosts_together) {
   expect(text, {"no rank waits", ", as the others did", "the clock of host far is 5.000 s ahead of that of host ",
                 "(to within 0.050 s)", "the clock of host late is 7200.000 s behind that of host "});
   // All of it took place within a second.
-  expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", ", for 0.4", " s:"});
+  expect(text, {"The last collectives of group 'gloo of ranks 0-2', numbers 1 to 4", " and cover 0.4", " s:"});
 }
 
 TEST_F(FlightExplanation, says_that_clocks_are_compared_as_they_are) {

@@ -349,7 +349,8 @@ TEST(TcpStoreAbuse, ADroppedClientLearnsWhy) {
     for (int i = 0; i < 2; ++i) greedy.append("log", value);
     EXPECT_EQ(greedy.add("n", 1), 1);
     greedy.append("log", "x");
-    // The client may be waiting for any kind of reply.
+    // A client must recognise the server's farewell whatever reply it is waiting for. Here it waits for the number that
+    // add() returns.
     const auto error = testing::error_of([&] { greedy.add("n", 1); });
     const auto later = testing::error_of([&] { greedy.check({"log"}); });
     const std::string reason =

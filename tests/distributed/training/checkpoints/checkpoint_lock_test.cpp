@@ -43,7 +43,7 @@ class CheckpointLocks : public ::testing::TestWithParam<bool> {
 TEST_P(CheckpointLocks, ASecondJobIsRefusedUntilTheFirstHasEnded) {
   std::optional<CheckpointLock> first;
   first.emplace(folder_.path(), owner(11), options());
-  EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12), options()), "another job writes checkpoints into",
+  EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12), options()), "another job is writing checkpoints into",
                folder_.path().string(), "process 11 on host " + host_name() + ", which began", "s ago",
                "remove " + file().string());
   // The second job does not disturb the first either.
@@ -102,7 +102,7 @@ TEST(CheckpointLock, NamesTheProcessThatReallyHoldsIt) {
   ASSERT_EQ(flock(other, LOCK_SH), 0);
   EXPECT_ERROR(CheckpointLock(folder.path()), "process 11 on host ",
                ". The lock is held by process " + std::to_string(getpid()) + " (test_distribute) of user ",
-               "or the holder of the lock is not that job, remove " + file.string());
+               "or if the process that holds the lock does not belong to it, remove " + file.string());
   std::filesystem::remove(file);
   CheckpointLock(folder.path()).check();
   close(other);
