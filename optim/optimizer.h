@@ -102,8 +102,8 @@ class Optimizer {
   virtual void update(int group, std::span<ParameterUpdate> updates) = 0;
   // Called when the options of a group have changed.
   virtual void options_changed(int /*group*/) {}
-  // The initial value of the state's numbers.
-  virtual double initial_state(int) const { return 0; }
+  // The value with which the optimizer's state for parameters of this group begins.
+  virtual double initial_state(int /*group*/) const { return 0; }
   std::size_t checked_group(int group) const;  // returns `group`; throws an Error if there is no such group
 
  private:

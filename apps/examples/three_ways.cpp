@@ -11,7 +11,7 @@ struct Net : nn::Module {
   Tensor forward(const Tensor& x) override { return head(relu(hidden(x))); }
 };
 
-// Points in 8 dimensions. The class of a point is the largest of its first three coordinates.
+// Points in 8 dimensions. The class of a point is the index of the largest of its first three coordinates.
 data::ArrayDataset points(std::int64_t count, std::uint64_t seed) {
   Generator generator(seed);
   const Array x = randn({count, 8}, DType::f32, {}, generator);

@@ -140,7 +140,7 @@ struct Model {
       for (float& w : parameters.end()[-2]->value) w = draw(random);
     }
   }
-  // A convolution is a linear layer that sees one patch of an image after the other: here 144 patches of 5 x 5.
+  // A convolution is a linear layer that sees the patches of an image one after another: here 144 patches of 5 x 5.
   Tensor operator()(const Tensor& patches) const {
     return linear(tanh(linear(patches, parameters[0], parameters[1])), parameters[2], parameters[3]);
   }

@@ -17,8 +17,8 @@ struct Recurrence {
   Tensor output, h_n, c_n;
 };
 // Reads the sequences from_x (L, N, G * H) step by step with a cell of core/formulas/recurrent.h, such as
-// RecurrentCell::lstm. from_x is a layer's x weight_ih^T + bias_ih for all steps. weight (G * H, H) and bias (G * H)
-// map h to the gates; bias may be undefined. nn/recurrent.h has the layers.
+// RecurrentCell::lstm. from_x holds `x weight_ih^T + bias_ih` of the layer, for all steps. weight (G * H, H) and bias
+// (G * H) map h to the gates; bias may be undefined. nn/recurrent.h has the layers.
 Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias = {},
                       const RecurrenceOptions& options = {});
 

@@ -69,7 +69,7 @@ struct Moments {
   __device__ Channel channel(int j) const { return {count, {mean[j]}, {m2[j]}}; }
 };
 
-// dy_xhat is the sum of dy * (x - mean). WriteGradSums multiplies it by invstd in the end.
+// dy_xhat is the sum of dy * (x - mean). WriteGradSums multiplies it by invstd at the end.
 template <class C, int lanes>
 struct GradSums {
   using Channel = GradSums<C, 1>;

@@ -54,8 +54,9 @@ void CudaBackend::copy(const Array& from, const Array& to) {
                 [&](auto bits) { cuda::Loops::transform<decltype(bits), decltype(bits)>(from, to, Keep{}); });
 }
 
-// One kernel for all parts of 16 or 32 bits, which it also converts. If the parts are small, as the parameters of a
-// network are, the number of kernels limits the speed of a step.
+// If all arrays are dense floats of 16 or 32 bits, joins many parts with one kernel, and converts them to y's dtype.
+// Otherwise returns false. If the parts are small, as the parameters of a network are, the number of kernels limits the
+// speed of a step.
 bool CudaBackend::cat(std::span<const Array> parts, int dim, const Array& y) {
   const auto all = [&](auto is_so) { return is_so(y) && std::ranges::all_of(parts, is_so); };
   if (parts.size() < 2 || y.numel() == 0 || !all(is_dense_floats)) return false;

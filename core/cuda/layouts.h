@@ -31,7 +31,8 @@ inline std::uint32_t alignment_of(const void* data) {
   return 1u << std::countr_zero(address);
 }
 
-// Returns `a` row-major, in `dtype` and aligned to 16 bytes, as the libraries take a bias: `a` itself, or a copy.
+// Returns `a` in the form that the libraries require of a bias: row-major, in `dtype`, aligned to 16 bytes. That is `a`
+// itself or a copy.
 inline Array packed(const Array& a, DType dtype) {
   if (a.dtype() == dtype && a.is_contiguous() && alignment_of(a.raw()) >= 16) return a;
   Array copy = Array::empty(a.shape(), dtype, a.device());

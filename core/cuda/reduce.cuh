@@ -152,7 +152,7 @@ void reduce_states(const Array& x, const Array& y, Finish finish) {
          memory ? memory->states() : TreeStates<State, State>{}, finish);
 }
 
-// The `finish` of a reduction: adds elements by the operation, and writes its result.
+// The `finish` of a reduction: combines elements with the operation Op, and writes the result.
 template <class Op, class T>
 struct FinishReduction {
   Op op;

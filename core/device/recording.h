@@ -21,9 +21,10 @@ class Recording : NoCopy {
   // `work` runs on the host at the beginning of each replay, and the work that it starts on the device runs before the
   // recorded work. A replay can thus use values that change each time.
   virtual void before_replay(std::function<void()> work) = 0;
-  // Returns device memory that lives as long as the graph. Only recorded work that receives its address uses it. Data
-  // that before_replay's work writes there is still intact when the recorded work reads it, whereas an Array's memory
-  // may be reused in between. A recording may allocate at most 64 KiB in all: beyond that, an Error is thrown.
+  // Returns device memory that lives as long as the graph. Only recorded work to which its address was passed uses this
+  // memory. Data that before_replay's work writes there is still intact when the recorded work reads it, whereas an
+  // Array's memory may be reused in between. A recording may allocate at most 64 KiB in all: beyond that, an Error is
+  // thrown.
   virtual void* allocate(std::size_t bytes) = 0;
 
  protected:

@@ -1,4 +1,5 @@
-// The norm of all numbers of several arrays: the state of each thread, and the final result, the same on every device.
+// The norm of all numbers of several arrays: what each thread accumulates, and how the final result follows from it.
+// The formulas are the same on every device.
 #pragma once
 
 #include <tandem/core/base/dtype.h>

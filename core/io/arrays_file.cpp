@@ -30,7 +30,7 @@ std::vector<NamedArray> read_dict(const std::filesystem::path& path, const std::
   }
   std::string names;
   for (const auto& other : dicts) names += (names.empty() ? "\"" : ", \"") + other + '"';
-  file.check(!arrays.empty(), "is a checkpoint that has no \"", dict, "\"; it has ", names.empty() ? "none" : names);
+  file.check(!arrays.empty(), "is a checkpoint that has no \"", dict, "\"; it has ", names.empty() ? "nothing" : names);
   return arrays;
 }
 

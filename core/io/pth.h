@@ -29,8 +29,8 @@ namespace tandem {
 // meta. An Error names such a tensor.
 //
 // The reader checks a file before it allocates memory for its contents. An Error names the file and the problem:
-// opcodes and globals other than the few of state dicts ("refused global os.system"), sizes that do not fit the file,
-// overlapping entries, wrong checksums.
+// opcodes and globals other than the few of state dicts ("refused the pickle global os.system"), sizes that do not fit
+// the file, overlapping entries, wrong checksums.
 std::vector<NamedArray> read_pth(const std::filesystem::path& path, const std::string& key = "");
 
 // Writes the arrays with AtomicFile as a state dict (OrderedDict) that torch.load(weights_only=True) opens. The same

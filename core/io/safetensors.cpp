@@ -306,7 +306,7 @@ class Reader : InputFile {
     const auto* bytes = static_cast<const unsigned char*>(array.raw());
     const auto* end = bytes + array.numel();
     const auto* bad = std::find_if(bytes, end, [](unsigned char byte) { return byte > 1; });
-    check(bad == end, "tensor \"", entry.name, "\": element ", bad - bytes, " of a BOOL tensor must be 0 or 1, is ",
+    check(bad == end, "tensor \"", entry.name, "\": element ", bad - bytes, " of a BOOL tensor must be 0 or 1, but is ",
           bad == end ? 0 : static_cast<int>(*bad));
   }
 };

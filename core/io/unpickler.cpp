@@ -225,7 +225,7 @@ class Unpickler {
           longest_name, " bytes: it is damaged");
     // Python 2 has another name for the module "builtins".
     const std::string full = std::string(module == "__builtin__" ? "builtins" : module) + "." + std::string(name);
-    check(role_of(full).has_value(), "refused global ", shown(full),
+    check(role_of(full).has_value(), "refused the pickle global ", shown(full),
           ": only plain tensors and the types of state dicts are read, and nothing is ever executed. In Python, save "
           "model.state_dict() alone, with plain tensors in it");
     push_text(Kind::global, full);

@@ -1,5 +1,5 @@
-// Batch normalisation, in phases between which ranks can add up their statistics, and normalisations of each sample by
-// itself. core/formulas/batch_norm.h explains what each phase computes.
+// Batch normalisation, split into phases so that ranks can add up their statistics in between; and normalisations that
+// treat each sample separately. core/formulas/batch_norm.h explains what each phase computes.
 #pragma once
 
 #include <tandem/core/backend/arguments.h>

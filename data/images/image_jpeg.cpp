@@ -158,11 +158,11 @@ namespace tandem::data {
 bool has_libjpeg() { return false; }
 
 JpegSize jpeg_size(const std::string&, const std::string& name) {
-  detail::fail("the image ", name, ": this build has no libjpeg-turbo");
+  detail::fail("cannot read the image ", name, ": this build has no libjpeg-turbo, which JPEG needs");
 }
 
 Array read_jpeg(const std::string&, const std::string& name, const ImageWindow&, int) {
-  detail::fail("the image ", name, ": this build has no libjpeg-turbo");
+  detail::fail("cannot read the image ", name, ": this build has no libjpeg-turbo, which JPEG needs");
 }
 
 }  // namespace tandem::data

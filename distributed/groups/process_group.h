@@ -126,7 +126,7 @@ class ProcessGroup {
   std::atomic<std::thread::id> unnamed_by_;  // the thread that starts collectives without a name; none at first
 };
 
-// Returns `group`. Throws an Error that names `who` if it is null.
+// Returns `group`. Throws an Error that names the caller, `who`, if `group` is null.
 std::shared_ptr<ProcessGroup> required(std::shared_ptr<ProcessGroup> group, const char* who);
 
 }  // namespace tandem::distributed

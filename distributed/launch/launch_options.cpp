@@ -97,8 +97,8 @@ void declare_options(CLI::App& app, Arguments& a) {
   }
 }
 
-// Finds the program among the arguments. Replaces underscores by dashes in the names of options before the program. The
-// arguments after the program belong to the program.
+// Finds the program among the arguments. Replaces underscores with dashes in the names of the options that precede the
+// program. The arguments after the program belong to the program.
 std::vector<std::string>::iterator split_off_command(const CLI::App& app, std::vector<std::string>& arguments) {
   auto argument = arguments.begin();
   for (; argument != arguments.end() && argument->size() > 1 && argument->front() == '-'; ++argument) {

@@ -330,7 +330,7 @@ void Node::copy_flight() {
   try {
     const auto folder = logs_.copy_flight();
     say(folder.empty() ? "the ranks have no flight records"
-                       : "copied the flight records of the ranks: tandemrun --explain " + folder.string());
+                       : "copied the ranks' flight records. To read them: tandemrun --explain " + folder.string());
   } catch (const std::exception& error) {
     say(error.what());
   }

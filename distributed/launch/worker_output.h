@@ -20,8 +20,8 @@ class OutputQueue {
   // Adds whole lines. On a terminal, they replace the progress line of rank 0, and a "^C" after it.
   void add(const std::string& text) { waiting_ += start_ + text; }
   bool has_waiting() const { return !waiting_.empty(); }
-  // A full queue still accepts text, but the launcher stops reading the ranks' output for it. 1 MiB is more than ranks
-  // print at once (a traceback, a table), and little memory.
+  // A full queue still accepts text, but until there is room the launcher does not read the output of the ranks that
+  // write to this queue. 1 MiB is more than ranks print at once (a traceback, a table), and little memory.
   bool is_full() const { return waiting_.size() > (std::size_t{1} << 20); }
   // Writes some of the text. REQUIRES: poll() has found fd() ready for writing.
   void write_some();

@@ -69,8 +69,8 @@ inline std::string client_proof(const std::string& token, const std::string& cli
   return keyed_hash(token, "client " + client + server);
 }
 // compare_set(will_key, KEY, "") -> KEY asks a server of this project to set KEY to an empty value when this client's
-// connection ends. This key is never stored either, so other servers return the same answer and do nothing. A server
-// that has no room for KEY answers with an empty text. If the client sets KEY itself, that cancels the request.
+// connection ends. will_key itself is never stored either, so other servers return the same answer and do nothing. A
+// server that has no room for KEY answers with an empty text. If the client sets KEY itself, that cancels the request.
 constexpr const char* will_key = "tandem/will";
 // Before a server of this project ends the connection of a client that has proved the token, it sends this number
 // twice, followed by the reason as a text. A client that waits for a reply of any type finds the first number

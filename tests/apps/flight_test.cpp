@@ -90,7 +90,7 @@ TEST_F(Flight, sigusr2_keeps_a_copy_while_the_job_goes_on) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   running.send(SIGUSR2);
   ASSERT_TRUE(eventually([&] { return running.err().find("--explain") != std::string::npos; })) << running.err();
-  const auto folder = after(running.err(), "copied the flight records of the ranks: tandemrun --explain ");
+  const auto folder = after(running.err(), "copied the ranks' flight records. To read them: tandemrun --explain ");
   fs::remove(folder_ / "mark");
   EXPECT_EQ(running.finish(), 0) << running.err();
   const auto text = explain(folder);

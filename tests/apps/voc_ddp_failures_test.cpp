@@ -96,7 +96,7 @@ TEST_F(VocDdpFailures, weights_made_to_harm) {
   write_bytes(folder / "deep.pth",
               magic + rest + "\x80\x02" + std::string(100000, ']') + std::string(99999, 'a') + "." + no_storages);
   for (const char* option : {"--weights", "--init"})
-    expect({"evil.pth", "refused global posix.system"}, nothing, {option, path("evil.pth")});
+    expect({"evil.pth", "refused the pickle global posix.system"}, nothing, {option, path("evil.pth")});
   expect({"deep.pth", "nested deeper"}, nothing, {"--weights", path("deep.pth")});
 }
 

@@ -270,7 +270,7 @@ TEST(CudaElementwise, FillsAsTheCpu) {
   }
 }
 
-// Rows of 48 adjacent numbers, which are whole packs in every dtype, and other rows.
+// Tests rows of 48 adjacent numbers, which are a whole number of packs in every dtype, and rows that are not.
 TEST(CudaElementwise, GoesOverRowsAsTheCpu) {
   using View = Array (*)(const Array&);
   const View whole = [](const Array& x) { return x.permute({0, 3, 1, 2}); };

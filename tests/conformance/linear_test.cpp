@@ -336,7 +336,7 @@ TEST_P(CudaLinear, AddsTheBiasItselfWhereCudnnDoesNot) {
   for (const ConvolutionCase& c : convolutions) expect_same_convolution(c, GetParam(), GetParam());
 }
 
-// These shapes occur in no other test, because plans are cached.
+// Plans are cached, so these shapes must not occur in any other test.
 TEST_P(CudaLinear, ConvolvesWhereCublasHasNoProduct) {
   const LibrariesThatCan can({.multiply = false});
   expect_same_convolution({{2, 8, 6, 11}, 16, {.kernel = 1}}, GetParam(), GetParam());
@@ -384,7 +384,7 @@ TEST(CudaLibraries, SayWhatFailedAndWhatToDo) {
   }
 }
 
-// These shapes occur in no other test, because plans are cached.
+// Plans are cached, so these shapes must not occur in any other test.
 TEST(CudaLibraries, SayWhatTheyLookedForWhenThatFails) {
   const LibrariesThatCan can({.cublas_failure = 1, .cudnn_failure = 1001, .fails_early = true});
   const Array a = numbers({8, 9}, DType::f32).to(cuda), b = numbers({9, 5}, DType::f32).to(cuda);

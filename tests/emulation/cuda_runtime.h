@@ -2,8 +2,8 @@
 // a GPU.
 //
 // This header replaces the CUDA toolkit's, and has the same names, as far as core/cuda/ uses them. Kernels are compiled
-// as C++. A launch runs its blocks one after the other, and also the threads of a block. But a thread that waits for
-// others (__syncthreads, a shuffle) lets them run first.
+// as C++. A launch runs its blocks one after another, and within a block the threads one after another. But a thread
+// that waits for others (__syncthreads, a shuffle) lets them run first.
 //
 // Tests with this emulation find wrong indices and arithmetic, and barriers that not all threads reach. They also see
 // the driver calls and their order. Mistakes that cause errors on a real GPU only sometimes are errors here every time:

@@ -117,7 +117,8 @@ cudnnStatus_t check_problem(Pass pass, cudnnHandle_t handle, const Problem& p) {
 
 constexpr std::size_t small_workspace = 1024, huge_workspace = std::size_t{2} << 30;
 
-// The behaviour of the algorithm with this number. The three passes number algorithms alike, as far as it matters here.
+// The behaviour of the algorithm with this number. The numbers of the algorithms mean the same in all three passes, as
+// far as the emulation needs.
 enum class Nature { works, needs_much, fails, refuses };
 Nature nature_of(Pass pass, int number) {
   if (number == 0 || number == 1) return Nature::works;

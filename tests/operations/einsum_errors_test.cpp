@@ -1,4 +1,5 @@
-// Errors of einsum for equations that do not fit, and results that no row of the table tests.
+// Tests einsum's errors for equations that do not fit its operands, and results that no row of the table of operations
+// covers.
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions/einsum.h>
 

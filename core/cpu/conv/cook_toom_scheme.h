@@ -1,4 +1,4 @@
-// The transforms of cook_toom.h on lines of pixels, selected at run time.
+// Applies the transforms of cook_toom.h to lines of pixels. The scheme F(m, r) is selected at run time.
 #pragma once
 
 #include <tandem/core/cpu/conv/cook_toom.h>

@@ -5,7 +5,8 @@ namespace tandem::cpu {
 
 namespace {
 
-// Rows of a weight are far apart, which the processor's prefetcher does not predict.
+// The number of rows that a loop prefetches ahead. The rows of a weight are too far apart for the processor's own
+// prefetcher.
 constexpr std::int64_t ahead = 2;
 template <int writes>
 void prefetch(const float* from, std::int64_t numbers) {

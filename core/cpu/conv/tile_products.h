@@ -16,7 +16,7 @@ inline constexpr int most_rows = lanes == 16 ? 12 : 6;
 // The number of columns of a panel: two vectors. The last panel may have only one.
 constexpr std::int64_t panel = 2 * lanes;
 
-// `count` products of matrices that follow one another at equal distances:
+// `count` products. The matrices of the next product lie a_next, b_next and y_next numbers further on:
 //   y (rows, columns) = a (rows, inner) b (inner, columns), or y += a b.
 // `a` is row-major or, if it is transposed, column-major; a_line is the distance between rows, or between columns. The
 // columns of b are stored in panels at distances of b_panel, and the rows of a panel are b_row apart. The same holds

@@ -64,7 +64,7 @@ void SharedSegment::map() {
 
 void SharedSegment::fail_outside(std::uint64_t offset, std::size_t bytes) const {
   detail::fail("shared memory: ", owner_, " says that ", bytes, " bytes lie at ", offset, " of its segment of ", bytes_,
-               " bytes: no array can lie there. Its memory is corrupted");
+               " bytes, where they do not fit. The memory of that rank is corrupted");
 }
 
 std::size_t SharedSegment::allocate(std::size_t bytes) {

@@ -23,7 +23,7 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
                        ": leave out one of the two");
   if (strategy == StrategyChoice::ps && dtype == DType::f16)
     throw UsageError(
-        "--strategy ps can't use --dtype f16, whose loss scale all ranks must know: leave out one of the two");
+        "--strategy ps can't use --dtype f16: ranks would have to agree on its loss scale. Leave out one of the two");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ void jobs_after_a_failure_are_left_out() {
     } catch (const std::exception&) {
       threw = true;
     }
-    expect(threw, "a job threw, others were started later, and wait did not throw");
+    expect(threw, "wait() did not throw, although a job had thrown before the others were started");
     expect(!ran, "a job that was started after one had failed ran: the ranks are out of step by then");
   }
 }

@@ -49,12 +49,12 @@ TEST(HostilePth, the_files_made_by_hand_are_right_otherwise) {
 
 TEST(HostilePth, refuses_every_global_but_a_few) {
   EXPECT_BAD(archive("\x80\x02" + global("os", "system") + "(" + text("touch harm") + "tR."),
-             "refused global os.system", "nothing is ever executed");
-  EXPECT_BAD(archive("\x80\x04" + text("posix") + text("system") + "\x93."), "refused global posix.system");
-  EXPECT_BAD(archive("\x80\x02" + global("builtins", "eval") + "."), "refused global builtins.eval");
-  EXPECT_BAD(archive("\x80\x02" + global("torch", "load") + "."), "refused global torch.load");
+             "refused the pickle global os.system", "nothing is ever executed");
+  EXPECT_BAD(archive("\x80\x04" + text("posix") + text("system") + "\x93."), "refused the pickle global posix.system");
+  EXPECT_BAD(archive("\x80\x02" + global("builtins", "eval") + "."), "refused the pickle global builtins.eval");
+  EXPECT_BAD(archive("\x80\x02" + global("torch", "load") + "."), "refused the pickle global torch.load");
   EXPECT_BAD(archive("\x80\x02" + global("numpy.core.multiarray", "scalar") + "."),
-             "refused global numpy.core.multiarray.scalar");
+             "refused the pickle global numpy.core.multiarray.scalar");
   // Allowed names in a use that is not allowed.
   EXPECT_BAD(archive("\x80\x02" + global("torch", "FloatStorage") + ")R."), "calls torch.FloatStorage");
   EXPECT_BAD(archive("\x80\x02" + global("torch._utils", "_rebuild_tensor_v2") + ")R."), "_rebuild_tensor_v2");
@@ -100,7 +100,7 @@ TEST(HostilePth, tensors_stay_inside_of_their_storages) {
   EXPECT_BAD(bad(0, {-4}, {1}), "negative or not an integer");
   EXPECT_BAD(bad(0, {2}, {1, 1}), "strides");
   EXPECT_BAD(bad(0, {1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}), "7 dimensions");
-  EXPECT_BAD(bad(0, {std::int64_t{1} << 40}, {0}), "more elements than a file");
+  EXPECT_BAD(bad(0, {std::int64_t{1} << 40}, {0}), "too many elements for a file");
 }
 
 TEST(HostilePth, storages_are_as_large_as_they_say) {
@@ -285,7 +285,7 @@ TEST(HostilePth, archives_that_lie) {
   EXPECT_BAD(hand_made({pickle, {.name = "a/code/net.py", .method = 8}}), "TorchScript");
   EXPECT_BAD(hand_made({{.name = "word/document.xml", .method = 8}}), "torch.save did not write it");
   EXPECT_BAD(hand_made({pickle, {.name = "a/byteorder", .bytes = "big"}}), "big-endian");
-  // The second file lies inside the first one, whose contents include a header for it.
+  // Entry "b" lies inside entry "a": the bytes of "a" contain a local header for "b".
   const std::string inner = hand_made({{.name = "b"}}).substr(0, 31);
   HandMadeEntry outer = {.name = "a", .bytes = inner};
   EXPECT_BAD(hand_made({outer, {.name = "b", .offset_change = -31}}), "overlap");

@@ -277,7 +277,7 @@ TEST(Safetensors, BadEntries) {
   EXPECT_BAD(file(entry("F32", "[1]", "[-4,0]")), "data_offsets must be two integers");
   EXPECT_BAD(file(entry("F32", "[1]", "[4,0]")), "end before they begin");
   EXPECT_BAD(file(entry("F32", "[1]", "[18446744073709551612,18446744073709551616]")), "data_offsets must be two");
-  EXPECT_BAD(file(entry("BOOL", "[4]", "[0,4]")), "element 0 of a BOOL tensor must be 0 or 1, is 120");
+  EXPECT_BAD(file(entry("BOOL", "[4]", "[0,4]")), "element 0 of a BOOL tensor must be 0 or 1, but is 120");
   EXPECT_BAD(with_length(R"({"__metadata__":{"a":1}})"), "metadata \"a\" must be a string");
   EXPECT_BAD(with_length(R"({"__metadata__":"a"})"), "\"__metadata__\" must be a JSON object");
 }

@@ -70,7 +70,7 @@ TEST(Create, BernoulliDrawsArePyTorchs) {
   EXPECT_EQ(ops::bernoulli(ones({2, 3}, DType::bf16)).dtype(), DType::bf16);
 }
 
-// torch.multinomial(w, 50, replacement=True) of two rows of n weights
+// Compares with torch.multinomial(w, 50, replacement=True), where w has two rows of n weights.
 TEST(Create, DrawsWithReplacementArePyTorchs) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     manual_seed(7);

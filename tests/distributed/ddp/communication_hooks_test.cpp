@@ -195,8 +195,8 @@ TEST(PowerSgd, makes_up_for_its_errors) {
 }
 
 // One hook takes half of the steps. A second hook loads the state of the first and takes the rest. The bits are the
-// same as with one hook. The hooks have different seeds, so the test fails if the generator's state is not loaded: a
-// gradient of zeros makes the hook draw again.
+// same as with one hook. The hooks have different seeds. After the change of hooks, a gradient of zeros makes the hook
+// draw random numbers, so the test fails if the generator's state was not loaded.
 TEST(PowerSgd, gives_and_takes_what_it_keeps) {
   run_ranks(2, [](Group group) {
     const auto gradients = [&](int step) {

@@ -961,7 +961,7 @@ TEST(Trainer, TriesTheEvaluationBeforeTheTraining) {
         });
     EXPECT_EQ(calls, (std::vector<std::pair<bool, int>>{{true, 1}, {false, 5}}));
   });
-  // An error of the evaluation is reported before the first step.
+  // An error in the evaluation is reported before the first step.
   run_ranks(1, [&](Group group) {
     const Options options;
     auto model = network();

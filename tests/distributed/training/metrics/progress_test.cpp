@@ -82,7 +82,7 @@ TEST(Progress, SchedulesFollowThePartOfTheTrainingThatIsDone) {
   EXPECT_EQ(other.schedule_step(), 4);
   EXPECT_EQ(other.batches(), 2);
 
-  // Resuming with the same division continues batch by batch.
+  // With the same division, resuming continues at the next batch.
   auto same = numbers.loader(10);
   Progress as_before(same, progress.division(), 4);
   as_before.go_on(progress.position(), progress.division());
