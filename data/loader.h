@@ -83,9 +83,9 @@ class Loader {
   const Dataset& dataset() const { return dataset_; }
   bool is_shard() const { return sampler_.is_shard(); }  // see Sampler::is_shard()
 
-  // Omits the first `batches` batches of the next epoch, so that a job can resume in the middle of an epoch. The
-  // program may have drawn random numbers for those batches: `generator` is the state that default_generator() then
-  // gets.
+  // Omits the first `batches` batches of the next epoch, so that a job can resume in the middle of an epoch. If the
+  // program drew random numbers for those batches, pass the state after them as `generator`: default_generator() is set
+  // to it.
   void skip(std::int64_t batches, std::string generator = {}) {
     skip_ = batches;
     generator_ = std::move(generator);

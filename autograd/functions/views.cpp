@@ -42,8 +42,8 @@ std::vector<Tensor> parts_of(const char* operation, const Tensor& x, std::int64_
     for (std::int64_t i = 0; i < count; ++i) parts.emplace_back(see(x.value(), i));
     return parts;
   }
-  // The memory of that array while a backward pass runs. It is empty between backward passes, and after one that
-  // failed.
+  // Refers to the memory of that array while a backward pass runs. It is empty between backward passes, and after one
+  // that failed.
   const auto gathered = std::make_shared<std::weak_ptr<Storage>>();
   const Tensor whole = record_unary(operation, x, x.value(), [gathered](const Array& grad) {
     gathered->reset();

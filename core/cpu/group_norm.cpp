@@ -73,8 +73,8 @@ void normalise_row(const T* x, T* y, std::int64_t n, C mean, C rstd, const C* we
   });
 }
 
-// Two sums for each channel (or for fewer, shared channels) and each chunk. The chunks are combined in order, in
-// double.
+// Two sums for each chunk and each channel. If channels share their sums, `channels` is the smaller number. The chunks
+// are combined in order, in double.
 struct Partial {
   std::int64_t chunks, channels;
   Array sums;

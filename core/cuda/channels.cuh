@@ -76,8 +76,8 @@ struct ChannelPlace {
         step(static_cast<std::int64_t>(blocks) * blockDim.y) {}
 };
 
-// A few rows of a thread, as they are stored: loading several before the first is used keeps the memory busy, and
-// numbers of 16 bits take half the registers that they take in f32.
+// A few rows of a thread, in their stored dtype. Loading several rows before the first is used keeps the memory busy.
+// 16-bit numbers stay unconverted, because in f32 they take twice as many registers.
 inline constexpr int row_batch = 4;
 template <class T, int lanes>
 struct RowBatch {

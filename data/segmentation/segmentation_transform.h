@@ -42,7 +42,7 @@ struct SegmentationTransform {
                                      double max_scale = default_max_scale);
   // For evaluation: whole images with a short side of `base`. Their sizes differ, so each is a separate batch.
   static SegmentationTransform evaluation(std::int64_t base, std::int64_t max_long = 0);
-  // For images of one size without random numbers: a short side of `crop`, and a centred crop.
+  // Makes all images the same size, without random numbers: scales the short side to `crop`, and crops the centre.
   static SegmentationTransform middle(std::int64_t crop);
 
   // Draws the random numbers for an image of this size, in this order: the short side, the flip, top, left.

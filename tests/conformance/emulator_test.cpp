@@ -147,7 +147,7 @@ TEST(Emulator, SharedMemoryIsUndefinedInEachBlock) {
   EXPECT_EQ(x.to_vector<std::int32_t>(), std::vector<std::int32_t>(2, static_cast<std::int32_t>(0xa5a5a5a5u)));
 }
 
-// In some kernels, threads read before others write.
+// In some of the launches, threads read before others write.
 TEST(Emulator, AMissingBarrierShows) {
   std::set<std::vector<std::int32_t>> results;
   for (int i = 0; i < 100 && results.size() < 2; ++i) {

@@ -406,7 +406,7 @@ TEST(CudaLibraries, NameTheConvolutionThatFailed) {
   set_deterministic(false);
 }
 
-// The message names the pass and the shapes, even for a convolution that would be a product.
+// The message names the pass and the shapes, even for a 1 x 1 convolution, which is usually computed as a product.
 TEST_P(CudaLinear, SaysWhatCudnnCantConvolve) {
   const LibrariesThatCan can({.multiply = false, .channels_last = false, .row_major = false});
   const DType dtype = GetParam();

@@ -35,8 +35,8 @@ struct RowFactors {
   }
 };
 
-// Calls f(taps of a row with a factor other than 0, its index in `rows`) for each row of the kernels of `count` inputs
-// and each vector of outputs.
+// For each row of the kernels of `count` inputs and each vector of outputs, calls f(tap, row). `tap` points to the
+// first tap of the row whose factor is not 0, `row` to the row's place in `rows`.
 template <class F>
 void for_each_row(const Tiling& tiling, const TapPanels& taps, int first, float* tap, std::int64_t count,
                   std::int64_t outputs, RowTaps& rows, F f) {

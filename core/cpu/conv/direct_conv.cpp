@@ -104,8 +104,8 @@ struct OutputRows {
         for (int p = 0; p < P; ++p) {
           if (p == half) pixel += half * step;
           sums[p] += repeated<n>(load_at(pixel + p % half * step)) * w;
-          // Hides the relation between the addresses from GCC. It would otherwise keep one in a register for each
-          // pixel, and there are not enough registers.
+          // Hides the relation between the addresses from GCC. GCC would otherwise keep an address in a register for
+          // each pixel, and there are not enough registers.
           asm("" : "+r"(pixel));
         }
         weights += lanes;

@@ -164,8 +164,8 @@ struct PlacedGradient {
   }
 };
 
-// Adds a tile's products with its gradient, in some rows. The sums over these rows are computed first and then added to
-// the other sums, because two levels keep errors small.
+// Multiplies `rows` rows of a tile by the rows of its gradient, and adds the products to `sums`. The sums over these
+// rows are computed first and then added to the other sums, because two levels keep errors small.
 void add_products(const float* tile, const PlacedGradient& gradient, std::int64_t rows, Sums& sums) {
   constexpr int places = 2;  // at once, so no sum waits for the previous one
   for (std::int64_t p = 0; p < n; p += places, tile += places * next_place) {

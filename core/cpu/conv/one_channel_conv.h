@@ -14,7 +14,7 @@
 
 namespace tandem::cpu {
 
-// The outputs and the gradient of the weight.
+// Computes the outputs and the gradient of the weight, but not the gradient of the input.
 class OneChannelConv final : public ConvMethod {
  public:
   using ConvMethod::ConvMethod;

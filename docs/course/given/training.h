@@ -1,4 +1,4 @@
-// A training that remembers more than weights.
+// A training whose state is more than the weights: momentum, random numbers, the order of the samples, the step.
 #pragma once
 #include <algorithm>
 #include <numeric>

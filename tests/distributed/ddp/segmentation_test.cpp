@@ -90,8 +90,8 @@ TEST(Segmentation, RanksWithPartsOfTheBatchTrainAsOneWithAllOfIt) {
   set_exact_convolutions(false);
 }
 
-// Tiles have larger errors, which turn more ReLUs on or off. At a tenth of the rate, each one has a tenth of the
-// effect.
+// Tiles have larger errors, which turn more ReLUs on or off. At a tenth of the learning rate, each such ReLU has a
+// tenth of the effect.
 TEST(Segmentation, ByTilesToo) { expect_ranks_train_as_one(0.001, 2e-4); }
 
 }  // namespace
