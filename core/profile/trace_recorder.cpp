@@ -200,5 +200,3 @@ void record(Event event) { add(thread_lane.get(), std::move(event)); }
 void record_in(const std::string& lane, Event event) { add(*Recorder::get().lane_named(lane), std::move(event)); }
 
 }  // namespace tandem::detail
-
-namespace tandem {}  // namespace tandem

@@ -68,7 +68,7 @@ void declare_options(CLI::App& app, Arguments& a) {
   app.add_option("-t,--tee", a.tee, "to files and here: the same choices");
   a.questions.resize(launch_questions.entries().size());
   for (std::size_t i = 0; i < a.questions.size(); ++i) {
-    const auto question = launch_questions.entries()[i];
+    const auto& question = launch_questions.entries()[i];
     app.add_option(question.option, a.questions[i], question.help)->type_name(question.value_name);
   }
   app.add_option("--local-ranks-filter", a.local_ranks_filter, "show only these ranks' output: 0,2")->delimiter(',');

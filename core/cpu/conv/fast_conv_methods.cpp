@@ -12,16 +12,15 @@ namespace tandem {
 
 void add_fast_conv_methods() {
   using namespace cpu;
-  AnnexList<FastConvMethod>& methods = fast_conv_methods;
   // These methods read and write 16-bit images directly.
-  methods.add({"CookToomConv", make_conv_method<CookToomConv>});
-  methods.add({"OneChannelConv", make_conv_method<OneChannelConv>});
-  methods.add({"DepthwiseConv", make_conv_method<DepthwiseConv>});
+  fast_conv_methods.add({"CookToomConv", make_conv_method<CookToomConv>});
+  fast_conv_methods.add({"OneChannelConv", make_conv_method<OneChannelConv>});
+  fast_conv_methods.add({"DepthwiseConv", make_conv_method<DepthwiseConv>});
   // The methods below compute a layer in f32 if that is faster than 16 bits.
-  methods.add({"ConvertedConv", make_conv_method<ConvertedConv>});
-  methods.add({"DirectConv", make_conv_method<DirectConv>});
-  methods.add({"OneDnnConv", make_onednn_conv});
-  methods.add({"TapConv", make_conv_method<TapConv>});
+  fast_conv_methods.add({"ConvertedConv", make_conv_method<ConvertedConv>});
+  fast_conv_methods.add({"DirectConv", make_conv_method<DirectConv>});
+  fast_conv_methods.add({"OneDnnConv", make_onednn_conv});
+  fast_conv_methods.add({"TapConv", make_conv_method<TapConv>});
 }
 
 }  // namespace tandem
