@@ -46,7 +46,8 @@ std::string without_indentation(const std::string& text) {
 TEST(LineFit, ThePageShowsWhatIsCompiled) {
   const std::filesystem::path source = TANDEM_SOURCE_DIR;
   std::string code;
-  for (const char* program : {"apps/examples/mnist.cpp", "apps/line_fit.cpp", "apps/multi_init.cpp"})
+  for (const char* program :
+       {"apps/examples/mnist.cpp", "apps/examples/three_ways.cpp", "apps/line_fit.cpp", "apps/multi_init.cpp"})
     code += without_indentation(read_bytes(source / program));
   const auto page = read_bytes(source / "docs/your_own_program.md");
   const std::string fence = "```cpp\n";
@@ -56,7 +57,7 @@ TEST(LineFit, ThePageShowsWhatIsCompiled) {
     const auto block = without_indentation(page.substr(first, page.find("```", first) - first));
     EXPECT_NE(code.find(block), std::string::npos) << block;
   }
-  EXPECT_EQ(blocks, 6);
+  EXPECT_EQ(blocks, 7);
 }
 
 }  // namespace

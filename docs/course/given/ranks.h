@@ -92,21 +92,24 @@ inline std::vector<std::vector<float>> run_ranks(int world,
   for (int status; wait(&status) > 0;)
     if (WIFSIGNALED(status)) crash = "a rank was " + ended_by(WTERMSIG(status));
   std::vector<std::vector<float>> all;
-  std::string said, closed;
+  std::string said, consequence;
   bool not_written = false;
   for (int rank = 0; rank < world; ++rank) {
     not_written = not_written || results[rank].not_written;
     const std::string error = results[rank].error;
     if (error.empty()) continue;
-    // A closed connection is usually the consequence of another rank's error.
-    auto& text = error.find("closed") == std::string::npos && error.find("send:") == std::string::npos ? said : closed;
+    // A rank that misses another one is usually the consequence of that one's error, which is reported instead.
+    bool misses_another = false;
+    for (const char* words : {"is closed", "send:", "has given up"})
+      misses_another = misses_another || error.find(words) != std::string::npos;
+    auto& text = misses_another ? consequence : said;
     if (text.empty()) text = "rank " + std::to_string(rank) + ": " + error;
   }
   for (int rank = 0; rank < world; ++rank)
     all.emplace_back(results[rank].values, results[rank].values + results[rank].size);
   munmap(results, world * sizeof(Result));
   if (not_written) throw NotWritten();
-  for (const auto& text : {crash, said, closed})
+  for (const auto& text : {crash, said, consequence})
     if (!text.empty()) throw std::runtime_error(text);
   return all;
 }
