@@ -52,7 +52,7 @@ void load_optimizer(const std::filesystem::path& path, Optimizer& optimizer) {
       fail("it has ", groups.size(), " parameter groups, but this optimizer has ", optimizer.group_count());
     for (int g = 0; g < optimizer.group_count(); ++g) {
       const auto names = groups[g].at("params").get<std::vector<std::string>>();
-      if (names != optimizer.parameter_names(g)) fail("its group ", g, " has other parameters, or a different order");
+      if (names != optimizer.parameter_names(g)) fail("its group ", g, " has other parameters, or in another order");
       options.push_back(options_of(groups[g], optimizer, g));
       // Options that only PyTorch has are ignored. The exception is `maximize`, which changes the result, so it is an
       // Error.

@@ -13,7 +13,7 @@ Array::Array(std::shared_ptr<Storage> storage, Shape shape, Strides strides, std
     : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_(offset), dtype_(dtype) {}
 
 void Array::fail_undefined() {
-  detail::fail("this Array is undefined: it was created without a value, or is a result that does not exist");
+  detail::fail("this Array is undefined: it was created without a value, or stands for a result that was not computed");
 }
 
 namespace {

@@ -105,7 +105,8 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   }
   const int error_number = synchronise_folder(folder_of(to));
   TANDEM_CHECK(error_number == 0, "wrote ", to.string(),
-               " but could not make its name durable: ", explain_file_error(error_number));
+               " but could not flush its folder to the disk, so a power failure may undo that: ",
+               explain_file_error(error_number));
 }
 
 }  // namespace tandem

@@ -156,7 +156,7 @@ class Reader : InputFile {
   std::optional<std::map<std::string, std::string>> take_checksums(std::map<std::string, std::string>& metadata) const {
     const auto found = metadata.find(checksums_key);
     if (found == metadata.end()) {
-      check(!metadata.contains(kind_key), "its metadata \"", kind_key, "\" say that it has checksums, but \"",
+      check(!metadata.contains(kind_key), "its metadata entry \"", kind_key, "\" says that it has checksums, but \"",
             checksums_key, "\" is missing", advice);
       return std::nullopt;
     }

@@ -48,7 +48,7 @@ const stbi_uc* stb_bytes(const std::string& bytes) { return reinterpret_cast<con
 void check_jpeg_end(const std::string& bytes, const std::string& name) {
   const auto scan = bytes.rfind("\xff\xda");
   TANDEM_CHECK(scan != std::string::npos && bytes.find("\xff\xd9", scan) != std::string::npos, "the image ", name,
-               " cannot be decoded: it ends before the end of the picture");
+               " cannot be decoded: the file ends before the picture is complete");
 }
 
 Array read_by_stb(const std::string& bytes, const std::string& name) {

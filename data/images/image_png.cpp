@@ -57,7 +57,7 @@ void on_warning(png_structp, png_const_charp) {}
 
 void on_read(png_structp png, png_bytep data, std::size_t size) {
   auto* self = static_cast<Png*>(png_get_io_ptr(png));
-  if (size > self->source->size() - self->position) png_error(png, "it ends before the end of the picture");
+  if (size > self->source->size() - self->position) png_error(png, "the file ends before the picture is complete");
   std::memcpy(data, self->source->data() + self->position, size);
   self->position += size;
 }

@@ -39,7 +39,7 @@ void fail_for_label(const std::filesystem::path& path, std::int64_t label, std::
 
 void fail_for_sizes(const SegmentationPair& pair, const Shape& image, const Shape& mask) {
   detail::fail("the image ", pair.image.string(), " is ", image[0], " high and ", image[1], " wide, but its mask ",
-               pair.mask.string(), " ", mask[0], " and ", mask[1], "; the sizes must be equal");
+               pair.mask.string(), " is ", mask[0], " high and ", mask[1], " wide; the sizes must be equal");
 }
 
 SegmentationFiles::SegmentationFiles(std::vector<SegmentationPair> pairs, std::int64_t classes, Damaged damaged,

@@ -108,10 +108,9 @@ std::string host_token(const std::string& job) {
 void fail_without_token() {
   detail::fail(
       "a job on several hosts needs a token for its store, so that no other program joins: give all processes the same "
-      "secret in TANDEM_STORE_TOKEN, or the name of a file with it (mode 0600) in TANDEM_STORE_TOKEN_FILE. For "
-      "example: "
-      "export TANDEM_STORE_TOKEN=$(openssl rand -hex 16). In a network that you trust, --open-store "
-      "(InitOptions::open_store) lets any process join");
+      "secret in TANDEM_STORE_TOKEN, or in TANDEM_STORE_TOKEN_FILE the name of a file (mode 0600) that contains the "
+      "secret. For example: export TANDEM_STORE_TOKEN=$(openssl rand -hex 16). In a network that you trust, "
+      "--open-store (InitOptions::open_store) lets any process join");
 }
 
 }  // namespace tandem::distributed

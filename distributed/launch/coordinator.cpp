@@ -53,7 +53,7 @@ void Coordinator::gather(Time now) {
   std::vector<NodeStatus> here;
   for (const auto& node : nodes_) {
     if (node.serves_store && node.state == State::left)
-      return assignment_.fail(name_of(node) + " served the store and has left",
+      return assignment_.fail(name_of(node) + " served the store and has left, so the job cannot continue",
                               node.stopped_by ? 128 + node.stopped_by : 1);
     if (!is_there(node) || node.state != State::waiting || is_refused(node)) continue;
     if (node.max_nodes != options_.max_nodes)

@@ -342,7 +342,7 @@ void Node::explain_failures(const std::vector<WorkerFailure>& failures, const st
   for (auto& failure : marked) failure.is_shown = failure.host == status_.host && shown_.contains(failure.pid);
   if (!marked.empty()) err_.add(explain(marked, ended_early, seconds()));
   const auto flight = logs_.keep_flight();
-  if (!flight.empty()) say("what the ranks did last: tandemrun --explain " + flight.string());
+  if (!flight.empty()) say("to see what the ranks did last, run: tandemrun --explain " + flight.string());
 }
 
 void Node::warn_once() {

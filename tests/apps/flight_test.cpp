@@ -56,7 +56,7 @@ TEST_F(Flight, a_failed_job_keeps_its_records_and_says_where) {
   for (const std::string kind : {"kill", "stop", "exception"}) {
     const auto outcome = testing::run_process(job(kind), variables());
     EXPECT_GT(outcome.code, 0);
-    const auto folder = after(outcome.err, "what the ranks did last: tandemrun --explain ");
+    const auto folder = after(outcome.err, "to see what the ranks did last, run: tandemrun --explain ");
     ASSERT_TRUE(fs::is_directory(folder)) << outcome.err;
     const auto text = explain(folder);
     EXPECT_EQ(text.find("rank 1 ("), 0u) << text;

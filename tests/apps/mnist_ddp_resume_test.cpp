@@ -256,7 +256,7 @@ TEST_F(MnistDdp, ranks_with_different_options_are_an_error) {
   };
   for (const auto& [more, has] :
        {std::pair<std::string, std::string>{"--lr 0.5", "rank 1 has --lr 0.5; rank 0 has --lr 0.1"},
-        {"--seed 9", "rank 1 has --seed 9; rank 0 has none of these"},
+        {"--seed 9", "rank 1 has --seed 9; rank 0 has no other options"},
         {"--batch-size 40", "rank 1 has --batch-size 40"},
         {"--dtype bf16", "rank 1 has --dtype bf16"}}) {
     const auto outcome = run(more);

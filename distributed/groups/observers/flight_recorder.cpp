@@ -148,7 +148,7 @@ FlightRecorder::~FlightRecorder() {
     ::unlink(path_.c_str());
     ::rmdir(path_.parent_path().c_str());  // fails as long as the file of another rank exists
   } else {
-    std::fprintf(stderr, "note: rank %d recorded its last operations in %s; tandemrun --explain %s finds a late rank\n",
+    std::fprintf(stderr, "note: rank %d recorded its last operations in %s; tandemrun --explain %s names a late rank\n",
                  options_.rank, path_.c_str(), path_.parent_path().c_str());
   }
 }

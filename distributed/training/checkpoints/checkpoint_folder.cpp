@@ -91,7 +91,7 @@ void CheckpointFolder::check_kept(Ranking& ranking) {
       proven_.insert(*path);
     } catch (const Error& error) {
       if (has_place)
-        note_(fmt::format("warning: the checkpoint after {}, one of the best by {}, no longer counts: {}",
+        note_(fmt::format("warning: the checkpoint after {}, one of the best by {}, no longer counts as such: {}",
                           counted(step, "step"), ranking.wanted(), error.what()));
       ranking.lose(step, dynamic_cast<const UnreadableFile*>(&error) != nullptr);
     }

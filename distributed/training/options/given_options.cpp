@@ -36,7 +36,7 @@ void check_same_on_all_ranks(const GivenOptions& given, ProcessGroup& group) {
       std::istringstream stream(text);
       for (std::string line; std::getline(stream, line);)
         if (('\n' + other).find('\n' + line + '\n') == std::string::npos) lines += (lines.empty() ? "" : ", ") + line;
-      return lines.empty() ? "none of these" : lines;
+      return lines.empty() ? "no other options" : lines;
     };
     throw UsageError("the ranks were given different options: rank " + std::to_string(rank) + " has " +
                      lines_not_in(all[rank], all[0]) + "; rank 0 has " + lines_not_in(all[0], all[rank]));

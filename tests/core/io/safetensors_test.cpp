@@ -193,7 +193,7 @@ TEST(Safetensors, AChecksumThatIsNotRightNamesTheArray) {
   EXPECT_BAD(flipped, "tensor \"second\" should have the CRC-32", "the file is damaged");
   EXPECT_BAD(with("\"first\":{", "\"fjrst\":{"), "tensor \"fjrst\" has no checksum");
   EXPECT_BAD(with("\\\"first\\\"", "\\\"third\\\""), "tensor \"first\" has no checksum");
-  EXPECT_BAD(with("tandem.crc32", "tandem.crc33"), "\"tandem.checksums\" say that it has checksums", "is missing");
+  EXPECT_BAD(with("tandem.crc32", "tandem.crc33"), "\"tandem.checksums\" says that it has checksums", "is missing");
   EXPECT_BAD(with("tandem.checksums", "tandem.checksumz"), "its metadata should have the CRC-32");
   EXPECT_BAD(with("__metadata__\\\"", "__metafata__\\\""), "its metadata has no checksum");
   EXPECT_BAD(with("{\\\"__meta", "[\\\"__meta"), "the metadata \"tandem.crc32\" is not JSON");

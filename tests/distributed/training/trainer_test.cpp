@@ -688,7 +688,8 @@ TEST(Trainer, ABestCheckpointThatIsLostGivesItsPlaceAway) {
     const auto found = job.after(7, "min:far", 1, false);
     const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(found, how == "unreadable" ? (Steps{"12", "14", "6", "best 12"}) : (Steps{"12", "14", "best 12"}));
-    const std::string warning = "warning: the checkpoint after 6 steps, one of the best by min:far, no longer counts: ";
+    const std::string warning =
+        "warning: the checkpoint after 6 steps, one of the best by min:far, no longer counts as such: ";
     EXPECT_EQ(occurrences(said, warning), 1) << said;
     expect_parts(said, {how == "deleted"   ? "it is not there any more"
                         : how == "damaged" ? "truncated"
