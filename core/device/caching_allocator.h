@@ -1,5 +1,5 @@
-// CachingAllocator: keeps freed blocks for later requests of the same size class. A training loop therefore allocates
-// no more system memory after its first step.
+// CachingAllocator: keeps freed blocks for later requests of the same size class. A training loop therefore usually
+// allocates no more system memory after its first step.
 #pragma once
 
 #include <tandem/core/device/memory_stats.h>

@@ -25,8 +25,8 @@ MathMode math_mode();
 void set_exact_convolutions(bool on);
 // Like torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32, with the same defaults.
 void set_tf32(bool matmul, bool conv);
-// Like torch.backends.cudnn.deterministic. A convolution for which cuDNN has no deterministic algorithm throws an Error
-// that says so.
+// For convolutions and scatter operations; TF32 stays as it is. A convolution for which cuDNN has no deterministic
+// algorithm throws an Error that says so.
 void set_deterministic(bool on);
 
 }  // namespace tandem

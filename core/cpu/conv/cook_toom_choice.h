@@ -1,8 +1,8 @@
 // Chooses the tiles of a convolution, and estimates whether tiles are worth their cost.
 //
-// The choice is a pure function of the layer's shape, its dtype and the instructions of the build. It does not depend
-// on the number of images, threads or processes, nor on measured times: W processes with B / W images each must compute
-// the same as one with B images.
+// The choice is a pure function of the layer's shape, its dtype and the processor. It does not depend on the number of
+// images, threads or processes, nor on measured times: W processes with B / W images each must compute the same as one
+// with B images.
 #pragma once
 
 #include <tandem/core/backend/backend.h>

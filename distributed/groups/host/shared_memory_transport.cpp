@@ -44,7 +44,7 @@ struct Header {
 
 // The beginning of each segment. The mailboxes of its rank follow.
 struct alignas(64) Control {
-  // 2 * number: the header of that operation is written. 2 * number + 1: this rank has finished reading.
+  // 2 * number: the header of that operation is written. 2 * number + 1: this rank has left the others' arrays.
   SharedCounter progress;
   Header headers[2];  // of operations with even and odd numbers
   alignas(64) char slots[2][slot_bytes];
@@ -84,8 +84,8 @@ class SharedMemoryTransport : public HostTransport {
   const char* name() const override { return "shm"; }
 
   // In a collective, all ranks wait for each other twice. First, each rank writes the offset of its array into its
-  // header, and waits until all ranks have done so. Then it reads the data that it needs from the other segments, and
-  // waits until no other rank reads from its own segment. A small array is copied into one of two slots, which
+  // header, and waits until all ranks have done so. Then it uses the data that it needs in the other segments, and
+  // waits until no other rank uses its own segment. A small array is copied into one of two slots, which
   // operations use in turn. No rank can start the operation after the next one before all ranks have finished this one,
   // so small arrays need no second wait.
   void run(const Operation& operation, const Call& call) override {
