@@ -121,7 +121,9 @@ class Tensor {
   // itself if the value is already on `device`.
   Tensor to(Device device) const;
 
-  // `hook` runs once in each backward pass that reaches this leaf, as soon as the leaf's gradient is final.
+  // `hook` runs once in each backward() that reaches this leaf, as soon as the leaf's gradient is final, on the thread
+  // that called backward(). The gradient may be undefined, which means zero. backward() rethrows an exception of the
+  // hook.
   HookHandle on_grad_ready(std::function<void()> hook) const;
 
   bool same_as(const Tensor& other) const { return state_ == other.state_; }
@@ -169,7 +171,7 @@ std::vector<Array> grad(const std::vector<Tensor>& outputs, const std::vector<Te
 void after_backward(std::function<void()> callback);
 
 // Returns whether the backward pass that is running on this thread reaches `leaf`. If so, the hooks of the leaf will
-// run or have run. Throws an Error if no backward pass is running.
+// run or have run, except in autograd::grad(). Throws an Error if no backward pass is running.
 bool backward_reaches(const Tensor& leaf);
 
 bool grad_enabled();

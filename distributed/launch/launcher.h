@@ -34,8 +34,9 @@ namespace tandem::distributed {
 // calling process, whatever ends the calling process, except a process that has left the Unix process group of its
 // rank.
 //
-// Rank 0 inherits stdin, stdout and stderr. The launcher forwards the other ranks' output in whole lines, each prefixed
-// with "[rank1] ". Files: log_dir/<run id>/attempt_<generation>/<local rank>/{stdout.log,stderr.log,error.json}.
+// Rank 0 inherits stdin, and stdout and stderr where they are no pipes and not redirected. The launcher forwards the
+// other ranks' output in whole lines, each prefixed with "[rank1] ". Files: log_dir/<run
+// id>/attempt_<generation>/<local rank>/{stdout.log,stderr.log,error.json}.
 //
 // Throws an Error if the job can't be started. During the call, it handles the signals above and SIGCHLD, so a process
 // may make only one such call at a time.

@@ -1,5 +1,5 @@
-// The convolutions of CpuBackend: the first method of the list that pays computes a pass. The choice is made once for
-// each layer and kept.
+// The convolutions of CpuBackend: the first method of the list that pays computes a pass. Each thread makes the choice
+// once for each layer and batch size, and keeps it.
 #include <tandem/core/base/scope.h>
 #include <tandem/core/cpu/conv/conv_method.h>
 #include <tandem/core/cpu/cpu_backend.h>
