@@ -30,11 +30,15 @@ std::string json_escaped(std::string_view text) {
 }
 
 TraceFile::TraceFile(const std::string& path, int rank)
-    : path_(path), rank_(rank), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    : path_(path),
+      rank_(rank),
+      file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666)) {
   const std::string number = std::to_string(rank);
   text_ =
       "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + number + ",\"args\":{\"name\":\"rank " + number + "\"}}";
-  if (file_ < 0) failure_ = explain_file_error(errno);
+  // Without O_NONBLOCK, opening a pipe would wait for its reader. Writing may wait.
+  if (file_ < 0) failure_ = errno == ENXIO ? "it is a pipe without a reader" : explain_file_error(errno);
+  else ::fcntl(file_, F_SETFL, 0);
   if (write()) return;
   if (file_ >= 0) ::close(file_);
   fail("can't write the profile ", path, ": ", failure_);

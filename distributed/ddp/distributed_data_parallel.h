@@ -20,21 +20,6 @@ struct DistributedDataParallelOptions {
   bool compares_weights = true;   // set to false for a communication hook that does not average in each step
 };
 
-// While a NoSync lives, backward passes only accumulate this rank's gradients.
-class NoSync {
- public:
-  NoSync(Reducer& reducer, bool on) : reducer_(reducer), before_(reducer.is_synchronising()) {
-    if (on) reducer_.set_synchronising(false);
-  }
-  ~NoSync() { reducer_.set_synchronising(before_); }
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
-
- private:
-  Reducer& reducer_;
-  const bool before_;
-};
-
 // DistributedDataParallel observes a model without wrapping it, so the names in the model and its state dict don't
 // change.
 //
@@ -91,7 +76,7 @@ class DistributedDataParallel {
   //     const auto local = ddp.no_sync(i + 1 < parts);
   //     (loss(ddp(images[i]), labels[i]) / parts).backward();
   //   }
-  [[nodiscard]] NoSync no_sync(bool on = true) { return NoSync(*reducer_, on); }
+  [[nodiscard]] Temporarily<bool> no_sync(bool on = true) { return reducer_->no_sync(on); }
 
   // Sets the hook that averages buckets from now on. All ranks must set the same hook. The default is
   // all_reduce_hook().

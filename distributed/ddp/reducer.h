@@ -1,6 +1,7 @@
 // Reducer: averages gradients over the ranks of a group while the backward pass is still running.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/distributed/ddp/bucket_layout.h>
 #include <tandem/distributed/ddp/communication_hooks.h>
 #include <tandem/distributed/ddp/reducer_observer.h>
@@ -44,9 +45,8 @@ class Reducer {
 
   void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
   const CommunicationHook& communication_hook() const { return communication_hook_; }
-  // While synchronising is off, passes only accumulate this rank's gradients. The next pass with synchronising on
-  // averages the sums.
-  void set_synchronising(bool on) { synchronising_ = on; }
+  // While the returned object lives, passes only accumulate this rank's gradients. The next pass averages the sums.
+  [[nodiscard]] Temporarily<bool> no_sync(bool on = true) { return {synchronising_, synchronising_ && !on}; }
   bool is_synchronising() const { return synchronising_; }
 
   // Calls `call` at the end of each pass that averages, after the same pass on all ranks, but not while rounds are set.

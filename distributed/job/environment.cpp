@@ -6,7 +6,6 @@
 #include <tandem/distributed/system/host_identity.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 namespace tandem::distributed {
@@ -126,10 +125,6 @@ Environment read_environment(const std::function<const char*(const char*)>& vari
   TANDEM_CHECK(result.master_port > 0, "MASTER_PORT is not set, but WORLD_SIZE is ", result.world_size,
                ": the processes of a job find each other at MASTER_ADDR:MASTER_PORT");
   return result;
-}
-
-Environment read_environment() {
-  return read_environment([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 int gpu_of(const Environment& environment, int visible) {

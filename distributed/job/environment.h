@@ -1,6 +1,7 @@
 // Environment: the rank of this process and the other properties of its job, as set by the launcher.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -44,8 +45,8 @@ struct Environment {
 // neither. `variable` is getenv or, in tests, a similar function that returns null for a variable that is not set.
 // `needs_master` says whether the ranks meet at MASTER_ADDR. Throws an Error that names the variable if a value is not
 // a number, is out of range or contradicts another value.
-Environment read_environment(const std::function<const char*(const char*)>& variable, bool needs_master = true);
-Environment read_environment();
+Environment read_environment(const std::function<const char*(const char*)>& variable = ::getenv,
+                             bool needs_master = true);
 
 // Returns whether all ranks are known to be on one host: the launcher said so, or they meet at a loopback address.
 bool is_one_host(const Environment& environment);

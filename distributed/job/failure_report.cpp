@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace tandem::distributed {
@@ -15,6 +16,9 @@ void report_failure(const std::string& message, std::chrono::system_clock::time_
                     bool is_printed) noexcept try {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
+  // Renaming a file to the name of a device would remove the device for all programs.
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
   const auto now = when.time_since_epoch();
   // torchrun reads whole seconds. tandemrun reads the nanoseconds to order failures within one second.
   const nlohmann::json report = {

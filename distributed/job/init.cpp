@@ -50,14 +50,12 @@ Observers observers_of_job(const Environment& environment, Store& store) {
   return observers;
 }
 
-const char* process_variable(const char* name) { return std::getenv(name); }
-
 }  // namespace
 
 Environment environment_for(const std::string& method) {
   check_init_method(method);
   if (method.starts_with(file)) {
-    auto environment = read_environment(process_variable, false);
+    auto environment = read_environment(::getenv, false);
     environment.store_path = method.substr(file.size());
     return environment;
   }

@@ -79,10 +79,6 @@ std::string given_token(const std::function<const char*(const char*)>& variable)
   return given;
 }
 
-std::string given_token() {
-  return given_token([](const char* name) -> const char* { return std::getenv(name); });
-}
-
 std::string host_token(const std::string& job) {
   const auto folder = private_folder(), path = folder + "/secret";
   if (::access(path.c_str(), F_OK) != 0) {

@@ -11,7 +11,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -161,12 +160,6 @@ LaunchOptions understand(const Arguments& a) {
 }
 
 }  // namespace
-
-// The number that `text` writes in at most five digits; -1 if `text` is anything else.
-int small_number(const std::string& text) {
-  const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
-  return is_number ? std::stoi(text) : -1;
-}
 
 int parse_whole(const std::string& option, const std::string& text, int most) {
   const auto value = number_in(text, 0, most);

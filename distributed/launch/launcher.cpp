@@ -1,4 +1,5 @@
 #include <tandem/core/base/check.h>
+#include <tandem/core/base/standard_output.h>
 #include <tandem/distributed/job/store_token.h>
 #include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/launcher.h>
@@ -13,7 +14,6 @@
 #include <tandem/distributed/system/signal_name.h>
 #include <tandem/distributed/system/socket.h>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -274,8 +274,8 @@ void Node::poll_once() {
   const auto readers = group_ ? group_->readable() : std::vector<WorkerStream*>();
   for (const auto* reader : readers) watched.push_back({reader->fd(), POLLIN, 0});
 
-  // Events end the wait. Without events, it ends after a second, because warn_once() checks a count that causes no
-  // event.
+  // Events end the wait. Without events, it ends after a second, because warn_once() and the worker group check what
+  // causes no event.
   auto next = RunningTime::now() + std::chrono::seconds(1);
   if (group_) next = std::min(next, group_->next());
   poll_until(watched.data(), watched.size(), next);
@@ -291,7 +291,6 @@ void Node::poll_once() {
     else if (signal == SIGUSR2) copy_flight();
     else if (signal == SIGUSR1 && group_) group_->forward(signal);  // a training program saves and exits with 0
     else if (signal == SIGTSTP) pause();
-    else if (group_) group_->notice_ends();
   }
   if (group_) {
     group_->act_on_time();
@@ -348,9 +347,7 @@ void Node::explain_failures(const std::vector<WorkerFailure>& failures, const st
 void Node::warn_once() {
   if (has_warned_ || rendezvous_->refused_clients() == 0) return;
   has_warned_ = true;
-  say("the store rejected a process without the job's token; ranks that are not Tandem's "
-      "(Python's) "
-      "need --open-store");
+  say("the store rejected a process without the job's token; Python's ranks need --open-store");
 }
 
 void Node::explain_restart(const JobAssignment& assignment) {
@@ -387,10 +384,7 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& program
                options.max_nodes, " nodes requested, expected at least 1");
   TANDEM_CHECK(options.max_nodes == 1 || !rendezvous_of_many_nodes.entries().empty(), "launcher: ", options.max_nodes,
                " nodes requested, but this build only starts jobs on one host");
-  // If stdin, stdout or stderr is closed, the next opened file would get its number, and output would go to that file.
-  for (int fd = 0; fd < 3; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);
-  }
+  prepare_standard_streams();
   Node node(options, program);
   return node.run();
 }

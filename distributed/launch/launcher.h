@@ -36,7 +36,7 @@ namespace tandem::distributed {
 //
 // Rank 0 inherits stdin, and stdout and stderr where they are no pipes and not redirected. The launcher forwards the
 // other ranks' output in whole lines, each prefixed with "[rank1] ". Files: log_dir/<run
-// id>/attempt_<generation>/<local rank>/{stdout.log,stderr.log,error.json}.
+// id>/attempt_<generation>/<rank>/{stdout.log,stderr.log,error.json}.
 //
 // Throws an Error if the job can't be started. During the call, it handles the signals above and SIGCHLD, so a process
 // may make only one such call at a time.

@@ -54,6 +54,7 @@ LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool ha
   }
   auto name = run_id;
   std::replace(name.begin(), name.end(), '/', '_');
+  if (name == "." || name == "..") name.insert(0, 1, '_');
   run_ = fs::absolute(folder) / name;
 }
 
@@ -63,8 +64,8 @@ LogFolder::~LogFolder() {
   for (const auto& folder : unkept_) remove_records(folder);
 }
 
-fs::path LogFolder::of(int generation, int local_rank) const {
-  const auto folder = run_ / ("attempt_" + std::to_string(generation)) / std::to_string(local_rank);
+fs::path LogFolder::of(int generation, int rank) const {
+  const auto folder = run_ / ("attempt_" + std::to_string(generation)) / std::to_string(rank);
   create_folder(folder, "for logs");
   std::error_code ignored;
   fs::remove(folder / "error.json", ignored);

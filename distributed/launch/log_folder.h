@@ -10,9 +10,11 @@
 
 namespace tandem::distributed {
 
-// The folders are ROOT/<run id>/attempt_<generation>/<local rank>, as in torchrun. If `root` is empty, ROOT is a new
-// temporary folder. The destructor removes it, unless `has_logs` is true. In that case, stderr says where the logs are.
-// Folders that killed launchers left behind are removed after a week, when the next folder is made.
+// The folders are ROOT/<run id>/attempt_<generation>/<rank>, so that nodes can share ROOT (torchrun uses the local
+// rank, and a new ROOT for each launcher). A later run with the same run id appends to the logs of an earlier one. If
+// `root` is empty, ROOT is a new temporary folder. The destructor removes it, unless `has_logs` is true. In that case,
+// stderr says where the logs are. Folders that killed launchers left behind are removed after a week, when the next
+// folder is made.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);
@@ -22,7 +24,7 @@ class LogFolder {
 
   // Makes the folder of one rank in one generation, and removes an old error file in it. Throws an Error if the folder
   // can't be made.
-  std::filesystem::path of(int generation, int local_rank) const;
+  std::filesystem::path of(int generation, int rank) const;
 
   // Makes the folder for the flight records of one generation. It is attempt_<generation>/flight. If the log folder is
   // temporary, it is another temporary folder instead, which stays if keep_flight() is called for it.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -23,8 +24,10 @@ using std::chrono::system_clock;
 // Reads the error file that report_failure() or torch.distributed.elastic wrote. Returns false, which means "no
 // report", if the file is missing or has other contents.
 bool read_report(const std::string& path, WorkerFailure& failure) {
+  // Reading a folder throws, and opening a pipe without a writer waits.
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
   std::ifstream file(path);
-  if (!file) return false;
   const auto report = json::parse(file, nullptr, false);
   if (!report.is_object() || !report.contains("message")) return false;
   const auto& message = report["message"];

@@ -51,20 +51,38 @@ std::string write_error(const std::string& path) {
   return size >= 0 && ::ftruncate(file.get(), size) == 0 ? "" : errno_text();
 }
 
-// Returns whether a process waits for SIGCONT: its state in /proc/PID/stat (proc(5)) is "T" or "t".
-bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+// Returns the state and the Unix process group of a process, or {0, 0} if there is no such process. /proc/PID/stat is
+// "PID (NAME) STATE PARENT GROUP ..." (proc(5)).
+std::pair<char, pid_t> state_and_group(const std::filesystem::path& process) {
+  std::ifstream file(process / "stat");
   std::string text;
   std::getline(file, text);
+  std::pair<char, pid_t> result;
   const auto name_end = text.rfind(") ");
-  return name_end != std::string::npos && name_end + 2 < text.size() && (text[name_end + 2] | 32) == 't';
+  if (name_end != std::string::npos) std::sscanf(text.c_str() + name_end, ") %c %*d %d", &result.first, &result.second);
+  return result;
+}
+
+// Returns whether a process waits for SIGCONT.
+bool is_stopped(pid_t pid) { return (state_and_group("/proc/" + std::to_string(pid)).first | 32) == 't'; }
+
+// Returns whether a Unix process group has a process that has not ended.
+bool has_processes(pid_t group) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const auto [state, its_group] = state_and_group(entry.path());
+    if (its_group == group && state != 'Z' && state != 'X') return true;
+  }
+  return false;
 }
 
 std::vector<std::string> last_lines_of_file(const std::string& path) {
-  std::ifstream file(path);
+  constexpr std::streamoff most_read = 1 << 16;
+  std::ifstream file(path, std::ios::ate);
+  file.seekg(std::max<std::streamoff>(0, file.tellg() - most_read));
   std::deque<std::string> lines;
   for (std::string line; std::getline(file, line);) {
-    lines.push_back(line);
+    lines.push_back(line.substr(0, WorkerStream::line_bytes_kept));
     if (lines.size() > WorkerStream::lines_kept) lines.pop_front();
   }
   return {lines.begin(), lines.end()};
@@ -115,7 +133,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
   const auto log_path = folder + (fd == STDOUT_FILENO ? "/stdout.log" : "/stderr.log");
   const bool tees = options_.tee.of(worker.local_rank) & bit;
   if (!tees && (options_.redirects.of(worker.local_rank) & bit)) {
-    theirs = open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC);
+    theirs = open_file(log_path, O_WRONLY | O_CREAT | O_APPEND);
     (fd == STDOUT_FILENO ? worker.stdout_log : worker.stderr_log) = log_path;
     return nullptr;
   }
@@ -129,7 +147,7 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
   theirs = FileDescriptor(ends[1]);
   OutputQueue* console = !is_shown ? nullptr : fd == STDOUT_FILENO ? &out_ : &err_;
   auto prefix = worker.rank == 0 ? "" : "[rank" + std::to_string(worker.rank) + "] ";
-  auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC) : FileDescriptor();
+  auto log = tees ? open_file(log_path, O_WRONLY | O_CREAT | O_APPEND) : FileDescriptor();
   worker.streams.push_back(std::make_unique<WorkerStream>(std::move(ours), console, std::move(prefix), std::move(log),
                                                           tees ? log_path : ""));
   return worker.streams.back().get();
@@ -140,7 +158,7 @@ WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, 
   Worker worker;
   worker.local_rank = local_rank;
   worker.rank = ranks.first_rank + local_rank;
-  const auto folder = logs.of(ranks.generation, local_rank).string();
+  const auto folder = logs.of(ranks.generation, worker.rank).string();
   worker.error_file = folder + "/error.json";
   auto variables = ranks.variables;
   variables["RANK"] = std::to_string(worker.rank);
@@ -183,8 +201,15 @@ void WorkerGroup::notice_ends() {
     // Unix process group, which may still get signals.
     if (waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       continue;
+    // A wrapper such as a shell script ends at once at a signal that its process group got. Its program may be saving.
+    if (info.si_code != CLD_EXITED && info.si_status == sent_ && !has_killed_ && has_processes(worker.pid)) {
+      worker.has_lost_leader = true;
+      continue;
+    }
     worker.is_running = false;
     worker.end = {info.si_code == CLD_EXITED, info.si_status, is_stopping_, std::chrono::system_clock::now()};
+    if (worker.has_lost_leader)
+      worker.end = {true, 0, is_stopping_, worker.end.time};  // its program's status is unknown
     if (!worker.end.has_failed() || is_stopping_) continue;
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;
@@ -200,7 +225,7 @@ void WorkerGroup::stop(int signal) {
   is_stopping_ = true;
   stop_at_ = Time::max();
   kill_at_ = std::min(kill_at_, RunningTime::now() + options_.grace);
-  send(signal, true);
+  forward(signal);
 }
 
 void WorkerGroup::kill_running() {
@@ -218,6 +243,7 @@ void WorkerGroup::kill_running() {
 }
 
 void WorkerGroup::act_on_time() {
+  notice_ends();
   const auto now = RunningTime::now();
   if (now >= stop_at_) stop(SIGTERM);
   if (now < kill_at_) return;

@@ -48,17 +48,16 @@ class WorkerGroup {
 
   // Returns the open streams whose output the console can accept now. The caller polls them and then reads.
   std::vector<WorkerStream*> readable() const;
-  // Records which processes have ended. Call it after SIGCHLD. The group stops 200 ms after the first failure, so other
-  // ranks can still fail by themselves and report that.
-  void notice_ends();
   // Sends `signal` now, and SIGKILL after options.grace, or earlier if a previous call set an earlier time.
   void stop(int signal);
   // Sends `signal` to the running processes. It is not a request to end.
-  void forward(int signal) { send(signal, true); }
+  void forward(int signal) { send(sent_ = signal, true); }
   // Sends SIGKILL now. If it is called again, and a process has not ended after the first SIGKILL, it throws an Error.
   void kill_running();
   // Returns the next time at which act_on_time() has work to do, or Time::max().
   Time next() const { return std::min(stop_at_, kill_at_); }
+  // Notices which processes have ended, and stops or kills the others if it is time. Call it after SIGCHLD and, because
+  // the end of a process that lost its leader causes no signal, every second.
   void act_on_time();
 
   // Returns the failures of this node's ranks, the cause first. Reads the ranks' remaining output. REQUIRES:
@@ -73,6 +72,7 @@ class WorkerGroup {
     int rank = 0;
     pid_t pid = -1;
     bool is_running = true;
+    bool has_lost_leader = false;  // a signal ended the process itself, and others of its group go on
     std::string error_file;
     // The files to which the worker itself writes its stdout and stderr, instead of pipes to the launcher. May be
     // empty.
@@ -90,6 +90,9 @@ class WorkerGroup {
   void end_all();
   // Sends `signal` to the Unix process groups of all ranks, or only of the running ranks.
   void send(int signal, bool only_running);
+  // Records which processes have ended. The group stops 200 ms after the first failure, so other ranks can still fail
+  // by themselves and report that.
+  void notice_ends();
   void drain();
 
   const LaunchOptions& options_;
@@ -104,6 +107,7 @@ class WorkerGroup {
   bool has_failed_ = false;
   bool is_stopping_ = false;
   bool has_killed_ = false;
+  int sent_ = 0;                // the latest signal that stop() or forward() sent
   Time stop_at_ = Time::max();  // when to send SIGTERM
   Time kill_at_ = Time::max();  // when to send SIGKILL
 };

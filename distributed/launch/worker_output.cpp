@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <string_view>
 #include <utility>
 
 namespace tandem::distributed {
@@ -15,14 +16,18 @@ namespace tandem::distributed {
 void OutputQueue::write_some() {
   // A pipe that is ready for writing accepts PIPE_BUF bytes atomically and without blocking (POSIX), even if rank 0
   // writes to the same pipe.
-  auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
-  const auto line_end = waiting_.rfind('\n', size - 1);
-  if (line_end != std::string::npos) size = line_end + 1;
-  const auto n = ::write(fd_, waiting_.data(), size);
+  const auto rest = std::string_view(waiting_).substr(written_);
+  auto size = std::min<std::size_t>(rest.size(), PIPE_BUF);
+  const auto line_end = rest.rfind('\n', size - 1);
+  if (line_end != std::string_view::npos) size = line_end + 1;
+  const auto n = ::write(fd_, rest.data(), size);
   if (n > 0) {
-    waiting_.erase(0, static_cast<std::size_t>(n));
+    written_ += static_cast<std::size_t>(n);
+    // Erasing moves the rest, so it waits until half is written.
+    if (2 * written_ >= waiting_.size()) waiting_.erase(0, std::exchange(written_, 0));
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
     waiting_.clear();
+    written_ = 0;
     if (errno != EPIPE) failure_ = errno_text();
   }
 }
@@ -77,8 +82,7 @@ void WorkerStream::take_line(const std::string& line) {
   // Programs begin their error messages with "[rank1]: ...", so such a line needs no prefix.
   const bool is_marked = !prefix_.empty() && line.compare(0, prefix_.size() - 1, prefix_, 0, prefix_.size() - 1) == 0;
   if (console_) console_->add((is_marked ? "" : prefix_) + line + "\n");
-  constexpr std::size_t most_kept = 1000;  // bytes of a line; chosen: ten lines still fit on a screen
-  last_lines_.push_back(line.substr(0, most_kept));
+  last_lines_.push_back(line.substr(0, line_bytes_kept));
   if (last_lines_.size() > lines_kept) last_lines_.pop_front();
 }
 

@@ -22,7 +22,7 @@ class OutputQueue {
   bool has_waiting() const { return !waiting_.empty(); }
   // A full queue still accepts text, but until there is room the launcher does not read the output of the ranks that
   // write to this queue. 1 MiB is more than ranks print at once (a traceback, a table), and little memory.
-  bool is_full() const { return waiting_.size() > (std::size_t{1} << 20); }
+  bool is_full() const { return waiting_.size() - written_ > (std::size_t{1} << 20); }
   // Writes some of the text. REQUIRES: poll() has found fd() ready for writing.
   void write_some();
   // Writes until no text is left or the deadline passes.
@@ -35,6 +35,7 @@ class OutputQueue {
   int fd_;
   std::string start_;
   std::string waiting_;
+  std::size_t written_ = 0;  // of waiting_
   std::string failure_;
 };
 
@@ -53,7 +54,8 @@ class WorkerStream {
   // Returns the last lines, for the report of a failure.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
-  static constexpr std::size_t lines_kept = 10;  // chosen: enough for an error message, and short on a terminal
+  static constexpr std::size_t lines_kept = 10;         // chosen: enough for an error message, and short on a terminal
+  static constexpr std::size_t line_bytes_kept = 1000;  // chosen: ten lines still fit on a screen
 
  private:
   void take_line(const std::string& line);

@@ -229,6 +229,10 @@ SignalPipe::SignalPipe() {
     sigaction(number, &action, nullptr);
     previous_.emplace_back(number, previous);
   }
+  // A process inherits blocked signals from the one that started it. The ranks inherit this process's.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
 }
 
 SignalPipe::~SignalPipe() {

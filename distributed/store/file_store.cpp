@@ -87,6 +87,9 @@ FileStore::FileStore(const Options& options) : options_(options) {
   }
   read_on();
   flock(file_.get(), LOCK_UN);
+  // PyTorch makes its file readable for all users.
+  TANDEM_CHECK(fchmod(file_.get(), 0600) == 0, "store: cannot make the file ", options_.path,
+               " private (chmod 600): ", std::strerror(errno));
 }
 
 FileStore::~FileStore() {
@@ -107,9 +110,6 @@ void FileStore::open() {
                ", but this process runs as ", geteuid(), ": give a file in a folder that no other user can write to");
   TANDEM_CHECK((status.st_mode & (S_IWGRP | S_IWOTH)) == 0, "store: other users may write to the file ", options_.path,
                ": remove it, or revoke their permission (chmod 600)");
-  // PyTorch makes its file readable for all users.
-  TANDEM_CHECK((status.st_mode & 0777) == 0600 || fchmod(file_.get(), 0600) == 0, "store: cannot make the file ",
-               options_.path, " private (chmod 600): ", std::strerror(errno));
 }
 
 void FileStore::lock(int operation, Deadline deadline) const {

@@ -1,4 +1,3 @@
-#include <tandem/distributed/system/host_address.h>
 #include <tandem/distributed/system/host_identity.h>
 
 #include <arpa/inet.h>

@@ -7,6 +7,7 @@
 #include <tandem/core/io/temporary_file.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/system/host_identity.h>
+#include <tandem/distributed/system/keyed_hash.h>
 #include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
 #include <fcntl.h>
@@ -85,16 +86,19 @@ std::string of_another_user(const fs::path& path) {
 }  // namespace
 
 LockOwner LockOwner::this_process() {
-  const auto environment = read_environment([](const char* name) -> const char* { return std::getenv(name); }, false);
+  const auto environment = read_environment(::getenv, false);
   // torchrun calls every run without a name "none".
   const std::string run_id = environment.run_id == "none" ? "" : environment.run_id;
-  return {host_name(), ::getpid(), seconds_now(), ::getppid(), run_id, environment.restart_count};
+  // Eight digits distinguish jobs, but don't help to guess the token.
+  const std::string job =
+      environment.store_token.empty() ? "" : keyed_hash(environment.store_token, "checkpoint lock").substr(0, 8);
+  return {host_name(), ::getpid(), seconds_now(), ::getppid(), run_id, environment.restart_count, job};
 }
 
 bool LockOwner::restarts_run_of(const LockOwner& earlier) const {
   const bool is_same_run = !run_id.empty() && run_id == earlier.run_id;
   const bool has_same_launcher = host == earlier.host && launcher == earlier.launcher;
-  return (is_same_run || has_same_launcher) && restarts > earlier.restarts;
+  return (is_same_run || has_same_launcher) && job == earlier.job && restarts > earlier.restarts;
 }
 
 std::optional<LockOwner> LockOwner::parse(const std::string& text) {
@@ -115,6 +119,7 @@ std::optional<LockOwner> LockOwner::parse(const std::string& text) {
     owner.launcher = whole("launcher");
     json.at("run_id").get_to(owner.run_id);
     owner.restarts = whole("restarts");
+    json.at("job").get_to(owner.job);
     // Reject control characters, because the host's name is printed to terminals.
     for (const unsigned char letter : owner.host) is_sound = is_sound && letter >= ' ' && letter != 127;
     return is_sound ? std::optional(std::move(owner)) : std::nullopt;
@@ -124,8 +129,8 @@ std::optional<LockOwner> LockOwner::parse(const std::string& text) {
 }
 
 std::string LockOwner::text() const {
-  return Json{{"host", host},         {"pid", pid},       {"started", started},
-              {"launcher", launcher}, {"run_id", run_id}, {"restarts", restarts}}
+  return Json{{"host", host},     {"pid", pid},           {"started", started}, {"launcher", launcher},
+              {"run_id", run_id}, {"restarts", restarts}, {"job", job}}
              .dump(-1, ' ', true, Json::error_handler_t::replace) +
          "\n";
 }

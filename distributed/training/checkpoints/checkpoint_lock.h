@@ -23,6 +23,7 @@ struct LockOwner {
   std::int64_t launcher = 0;  // the pid of the process that started it
   std::string run_id;         // the launcher's name for the run; may be empty
   std::int64_t restarts = 0;  // how often that launcher has restarted the run
+  std::string job;            // distinguishes jobs with the same run_id: a part of a hash of their token; may be empty
 
   static LockOwner this_process();
   // Parses the result of text(). Returns nullopt for any other text.

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace tandem::distributed {
@@ -24,6 +26,33 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
   if (strategy == StrategyChoice::ps && dtype == DType::f16)
     throw UsageError(
         "--strategy ps can't use --dtype f16: ranks would have to agree on its loss scale. Leave out one of the two");
+}
+
+// Throws a UsageError if a file that the run writes would replace another one, or a checkpoint.
+void check_files(const TrainingOptions& options) {
+  namespace fs = std::filesystem;
+  const auto real = [](const std::string& path) {
+    std::error_code ignored;
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  std::map<fs::path, std::string> names;
+  const std::pair<const char*, std::string> files[] = {{"--save", options.save},
+                                                       {"--metrics", options.metrics},
+                                                       {"--profile", options.profile},
+                                                       {"--find-lr", options.find_lr}};
+  for (const auto& [name, file] : files) {
+    std::error_code ignored;
+    if (file.empty() || (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))) continue;
+    const auto [earlier, is_new] = names.emplace(real(file), name);
+    if (!is_new)
+      throw UsageError(std::string(name) + " " + file + ": this is also the file of " + earlier->second +
+                       ": give each a file of its own");
+  }
+  if (options.save.empty() || options.checkpoint.empty()) return;
+  const auto save = real(options.save);
+  const auto name = save.filename().string();
+  if (save.parent_path() == real(options.checkpoint) && (name.starts_with("checkpoint-") || name == "best.safetensors"))
+    throw UsageError("--save " + options.save + ": this name is a checkpoint's: give the model another name");
 }
 
 }  // namespace
@@ -51,6 +80,7 @@ void check_together(const TrainingOptions& options) {
     throw UsageError("--find-lr starts from the program's own weights: leave out --resume");
   if (given.contains("--profile-steps") && options.profile.empty())
     throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
+  check_files(options);
   check_strategy(options.strategy, given, options.dtype);
 }
 

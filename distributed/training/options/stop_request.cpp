@@ -67,6 +67,8 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
   received = 0;
   sem_init(&has_received, 0, 0);
   const auto action = on_signal_stack(take);
+  sigset_t handled;
+  sigemptyset(&handled);
   for (const int signal : signals) {
     struct sigaction previous {};
     sigaction(signal, nullptr, &previous);
@@ -74,7 +76,10 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
     if (previous.sa_handler == SIG_IGN) continue;
     sigaction(signal, &action, nullptr);
     previous_.emplace_back(signal, previous);
+    sigaddset(&handled, signal);
   }
+  // A process inherits blocked signals from the one that started it.
+  pthread_sigmask(SIG_UNBLOCK, &handled, nullptr);
   if (const auto grace = grace_time(); grace && group.rank() == 0)
     watcher_ = start_thread<std::jthread>("the watch over the grace time",
                                           [this, grace](const std::stop_token& stop) { watch_grace(stop, *grace); });

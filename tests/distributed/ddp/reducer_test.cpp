@@ -212,9 +212,7 @@ TEST(Reducer, skips_what_no_rank_uses_and_leaves_its_gradient_to_the_bit) {
     EXPECT_EQ(c.tensor.grad().data<float>()[0], 0.1f);
     // A parameter counts as used if any rank has used it since the last average, even under no_sync.
     for (auto& [name, tensor] : parameters) tensor.zero_grad();
-    reducer.set_synchronising(false);
-    if (group->rank() == 2) sum(c.tensor * 6).backward();
-    reducer.set_synchronising(true);
+    if (const auto local = reducer.no_sync(); group->rank() == 2) sum(c.tensor * 6).backward();
     sum(a.tensor).backward();
     ASSERT_TRUE(c.tensor.grad().defined());
     EXPECT_NEAR(c.tensor.grad().data<float>()[0], 2, 1e-6);
@@ -230,12 +228,11 @@ TEST(Reducer, averages_the_sum_of_what_was_accumulated) {
     const double x = group->rank() + 1;
     for (int step = 0; step < 3; ++step) {
       for (auto& [name, tensor] : parameters) tensor.zero_grad();
-      reducer.set_synchronising(false);
       for (int part = 0; part < 3; ++part) {
+        const auto local = reducer.no_sync();
         sum(a * parameters[1].tensor.value().slice(0, 0, 4) * x).backward();
         EXPECT_EQ(a.grad().data<float>()[0], x * (part + 1));  // only this rank's gradient
       }
-      reducer.set_synchronising(true);
       (sum(a * x) + sum(parameters[1].tensor * x)).backward();
       EXPECT_NEAR(a.grad().data<float>()[0], 8, 1e-5);  // 4 times the mean of 1, 2, 3
       EXPECT_NEAR(parameters[1].tensor.grad().data<float>()[0], 2, 1e-5);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -34,6 +35,17 @@ TEST(ReportFailure, AnUnwritableFileIsNoFurtherFailure) {
   report_failure("message");
   unsetenv("TORCHELASTIC_ERROR_FILE");
   EXPECT_FALSE(std::filesystem::exists("/nonexistent"));
+}
+
+// Renaming a file to the name of a device removes the device for the whole machine, if root does it.
+TEST(ReportFailure, ADeviceOrPipeStays) {
+  const auto path = std::filesystem::temp_directory_path() / ("tandem_pipe_" + std::to_string(getpid()));
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+  report_failure("message");
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+  std::filesystem::remove(path);
 }
 
 // Returns the time of the failure according to its report, in seconds from now.

@@ -33,6 +33,33 @@ TEST_F(LauncherTest, ExitCodeIsThatOfTheFirstFailure) {
   EXPECT_EQ(err().find("then rank"), std::string::npos) << err();  // the other ranks were only told to stop
 }
 
+// A batch system or a language's runtime may start the launcher with signals blocked, which processes inherit.
+TEST_F(LauncherTest, BlockedSignalsAreNoticed) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  start({"--nproc-per-node", "2", "sh", "-c",
+         "trap 'exit 5' TERM; echo $$ > " + folder_.string() + "/pid$RANK; while :; do sleep 0.05; done"});
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pids(2);
+  send(SIGTERM);
+  EXPECT_EQ(finish(), 128 + SIGTERM);
+}
+
+// Bash ends at the signal that its Unix process group gets, while the program that it started is still saving.
+TEST_F(LauncherTest, AProgramInAWrapperIsGivenItsTime) {
+  const auto at = folder_.string();
+  const std::string program = "sh -c 'trap \"sleep 1; touch " + at + "/saved$RANK; exit 0\" TERM USR1; echo $$ > " +
+                              at + "/pid$RANK; while :; do sleep 0.05; done'";
+  for (const auto& [signal, code] : {std::pair(SIGTERM, 128 + SIGTERM), {SIGUSR1, 0}}) {
+    start({"--nproc-per-node", "2", "--grace", "20", "sh", "-c", program + "; true"});
+    pids(2);
+    send(signal);
+    EXPECT_EQ(finish(), code) << err();
+    for (const char* name : {"saved0", "saved1", "pid0", "pid1"}) EXPECT_TRUE(fs::remove(folder_ / name)) << name;
+  }
+}
+
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
   EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
   expect_parts(

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 
 #include "launcher_fixture.h"
@@ -62,6 +63,35 @@ TEST_F(LauncherTest, ReportsTheLastLinesOfALog) {
   expect_parts(err(), {"    line 21\n"});
   expect_parts(err(), {"    line 30\n"});
   EXPECT_EQ(err().find("line 20\n"), std::string::npos);
+}
+
+// A run without a name is always called "none".
+TEST_F(LauncherTest, ALaterRunKeepsTheLogsOfAnEarlierOne) {
+  for (const char* options : {"-r3", "-t3"})
+    EXPECT_EQ(run_shell(1, std::string("echo with ") + options, {"--log-dir", folder_.string(), options}), 0);
+  EXPECT_EQ(read_bytes(folder_ / "none/attempt_0/0/stdout.log"), "with -r3\nwith -t3\n");
+}
+
+TEST_F(LauncherTest, AnErrorFileThatIsAFolderOrAPipeIsNone) {
+  for (const char* make : {"mkdir", "mkfifo"}) {
+    EXPECT_EQ(run_shell(1, std::string(make) + " $TORCHELASTIC_ERROR_FILE; exit 3"), 3) << err();
+    expect_parts(err(), {"rank 0 failed first: exit code 3"});
+  }
+}
+
+TEST_F(LauncherTest, ARunIdCannotLeadOutOfTheLogFolder) {
+  EXPECT_EQ(run_shell(1, "echo here", {"--log-dir", (folder_ / "logs").string(), "-r3", "--rdzv-id", ".."}), 0);
+  EXPECT_EQ(read_bytes(folder_ / "logs/_../attempt_0/0/stdout.log"), "here\n");
+}
+
+// A program that shows its progress with "\r" never ends its line.
+TEST_F(LauncherTest, ALongLineInALogDelaysNothing) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto script = "head -c 60000000 /dev/zero | tr '\\0' x >&2; exit 3";
+  EXPECT_EQ(run_shell(1, script, {"--log-dir", folder_.string(), "-r3"}), 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  expect_parts(err(), {"rank 0 failed first: exit code 3", "xxxx"});
+  EXPECT_LT(err().size(), 5000u);
 }
 
 TEST_F(LauncherTest, ALogFolderThatCannotBeIsAnError) {

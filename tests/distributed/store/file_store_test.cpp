@@ -227,8 +227,10 @@ TEST_F(FileStoreTest, AnotherKindOfFileIsLeftAlone) {
   for (const auto& bytes :
        {"name,price\napple,1\n"s, "\x02\0\0\0ab\0\0\0\0"s, std::string(1000, '\0'), "\x7f"s + "ELF\x02\x01\x01"s}) {
     write_bytes(path_, bytes);
+    ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
     expect_parts(error_of([&] { FileStore store(options()); }), {"does not contain a store"});
     EXPECT_EQ(read_bytes(path_), bytes);
+    EXPECT_EQ(std::filesystem::status(path_).permissions(), std::filesystem::perms(0644));
   }
   expect_parts(error_of([&] { FileStore store({folder_.path().string(), 1s}); }), {"cannot open"});
   expect_parts(error_of([&] { FileStore store({(folder_ / "none/store").string(), 1s}); }), {"No such file"});

@@ -183,6 +183,9 @@ TEST_P(CheckpointLocks, ARestartOfTheRunTakesOverAtOnce) {
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12, "run", 0), options()), "process 11");
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12, "other", 1), options()), "process 11");
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12, "", 1), options()), "process 11");
+  LockOwner foreign = owner(12, "run", 1);  // of another job, which has the same name
+  foreign.job = "01234567";
+  EXPECT_ERROR(CheckpointLock(folder_.path(), foreign, options()), "process 11");
 
   std::optional<CheckpointLock> second;
   second.emplace(folder_.path(), owner(12, "run", 1), options());

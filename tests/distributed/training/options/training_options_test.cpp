@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <support/temporary_folder.h>
 #include <support/trace.h>
+#include <sys/stat.h>
 
 #include <stdexcept>
 
@@ -260,6 +261,11 @@ TEST(TrainingOptions, usage_errors_name_the_flag_what_was_given_and_what_is_allo
       {{"--profile", "p", "--profile-steps", "4:3"}, {"--profile-steps 4:3"}},
       {{"--profile", "p", "--profile-steps", "4:5x"}, {"--profile-steps 4:5x"}},
       {{"--save", "model.bin"}, {"--save model.bin: expected a file name that ends in .safetensors or .pth"}},
+      {{"--save", "c/best.safetensors", "--checkpoint", "./c"},
+       {"--save c/best.safetensors: this name is a checkpoint's"}},
+      {{"--save", "c/checkpoint-1.pth", "--checkpoint", "c"},
+       {"--save c/checkpoint-1.pth: this name is a checkpoint's"}},
+      {{"--save", "a.pth", "--metrics", "./a.pth"}, {"--metrics ./a.pth: this is also the file of --save"}},
       {{"--save=", "--epochs", "2"}, {"--save: expected a non-empty text"}},
       {{"--batch-size=", "5"}, {"--batch-size : expected a whole number"}},
       {{"--save", ".safetensors"}, {"--save .safetensors: expected a file name"}},
@@ -292,6 +298,15 @@ TEST(TrainingOptions, profile_writes_a_trace_of_what_the_body_did) {
   EXPECT_EQ(result.code, 1);
   EXPECT_FALSE(result.ran);
   expect_parts(result.err, {"trainer:", "no/trace.json", "No such file"});
+}
+
+TEST(TrainingOptions, a_profile_does_not_wait_for_the_reader_of_a_pipe) {
+  const testing::TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  Program program;
+  const auto result = program.run({"--profile", (folder / "pipe").c_str()});
+  EXPECT_EQ(result.code, 1);
+  expect_parts(result.err, {"can't write the profile", "it is a pipe without a reader"});
 }
 
 TEST(TrainingOptions, replicas_are_in_one_process) {
