@@ -209,7 +209,7 @@ void WorkerGroup::notice_ends() {
     worker.is_running = false;
     worker.end = {info.si_code == CLD_EXITED, info.si_status, is_stopping_, std::chrono::system_clock::now()};
     if (worker.has_lost_leader)
-      worker.end = {true, 0, is_stopping_, worker.end.time};  // its program's status is unknown
+      worker.end = {true, 0, is_stopping_, worker.end.seen};  // its program's status is unknown
     if (!worker.end.has_failed() || is_stopping_) continue;
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
     if (has_failed_) continue;

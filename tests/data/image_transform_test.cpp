@@ -394,7 +394,7 @@ TEST(SegmentationTransform, SaysWhatIsWrong) {
 
   const SegmentationFiles mixed = one_pair(blocks / "image.png", here / "image_files/mask.png");
   EXPECT_ERROR(PreparedSegmentation(mixed, plain()).sample(0), "image.png is 40 high and 60 wide",
-               "mask.png 41 and 53");
+               "mask.png is 41 high and 53 wide");
   const SegmentationFiles few({{"pair", blocks / "image.png", blocks / "mask.png"}}, 4);
   EXPECT_ERROR(PreparedSegmentation(few, SegmentationTransform::evaluation(40)).sample(0),
                "mask.png holds the label 4, expected 0 to 3 or 255 (void)");

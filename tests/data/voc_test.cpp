@@ -175,7 +175,8 @@ TEST(Voc, NamesWhatIsDamaged) {
   write_bytes(copy.mask("scene_b"), png.substr(0, png.size() / 2));
   EXPECT_ERROR(data.sample(1), "scene_b.png cannot be decoded");
   fs::copy_file(copy.mask("scene_a"), copy.mask("scene_b"), fs::copy_options::overwrite_existing);
-  EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png 37 and 52", "must be equal");
+  EXPECT_ERROR(data.sample(1), "scene_b.jpg is 60 high and 41 wide", "scene_b.png is 37 high and 52 wide",
+               "must be equal");
   // Class 20 of scene_c becomes 21.
   Array mask = MaskFile(copy.mask("scene_c")).read();
   for (std::int64_t i = 0; i < mask.numel(); ++i)

@@ -65,11 +65,12 @@ TEST_F(LauncherTest, ReportsTheLastLinesOfALog) {
   EXPECT_EQ(err().find("line 20\n"), std::string::npos);
 }
 
-// A run without a name is always called "none".
 TEST_F(LauncherTest, ALaterRunKeepsTheLogsOfAnEarlierOne) {
   for (const char* options : {"-r3", "-t3"})
-    EXPECT_EQ(run_shell(1, std::string("echo with ") + options, {"--log-dir", folder_.string(), options}), 0);
-  EXPECT_EQ(read_bytes(folder_ / "none/attempt_0/0/stdout.log"), "with -r3\nwith -t3\n");
+    EXPECT_EQ(
+        run_shell(1, std::string("echo with ") + options, {"--log-dir", folder_.string(), "--rdzv-id=run", options}),
+        0);
+  EXPECT_EQ(read_bytes(folder_ / "run/attempt_0/0/stdout.log"), "with -r3\nwith -t3\n");
 }
 
 TEST_F(LauncherTest, AnErrorFileThatIsAFolderOrAPipeIsNone) {
