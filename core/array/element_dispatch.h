@@ -32,19 +32,22 @@ void fill(const Array& to, double value) {
   });
 }
 
+template <class Function>
+concept TakesIntegers = requires {
+  requires Function::takes_integers;
+};
+
 // Computes out = Function<F, T>{f}(inputs...) for each element. F is the operation in `op`. All arrays have the dtype
 // of `out`, and T is the type for its elements.
 template <class Loops, template <class, class> class Function, class Op, class... Inputs>
 void apply(const Op& op, const Array& out, const Inputs&... inputs) {
   std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
+      [&]<class F>(const F& f) {
         const auto run = [&](auto type) {
           using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<T, T>(inputs..., out, Function<F, T>{f});
         };
-        if constexpr (requires { requires Function<F, float>::takes_integers; })
-          dispatch_number(out.dtype(), "arithmetic", run);
+        if constexpr (TakesIntegers<Function<F, float>>) dispatch_number(out.dtype(), "arithmetic", run);
         else dispatch_floating(out.dtype(), "element-wise operation", run);
       },
       op);
@@ -53,8 +56,7 @@ void apply(const Op& op, const Array& out, const Inputs&... inputs) {
 template <class Loops>
 void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y) {
   std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
+      [&]<class F>(const F& f) {
         dispatch(a.dtype(), [&](auto type) {
           using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<bool, T>(a, b, y, Comparison<F, T>{f});
@@ -66,8 +68,7 @@ void compare(const CompareOp& op, const Array& a, const Array& b, const Array& y
 template <class Loops>
 void compare(const CompareOp& op, const Array& x, double number, const Array& y) {
   std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
+      [&]<class F>(const F& f) {
         dispatch_number(x.dtype(), "comparison with a number", [&](auto type) {
           using T = typename Loops::template element_t<decltype(type)>;
           Loops::template transform<bool, T>(x, y, ComparisonWithNumber<F, T>{f, functors::as<compute_t<T>>(number)});
