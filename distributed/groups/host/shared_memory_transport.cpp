@@ -85,9 +85,9 @@ class SharedMemoryTransport : public HostTransport {
 
   // In a collective, all ranks wait for each other twice. First, each rank writes the offset of its array into its
   // header, and waits until all ranks have done so. Then it uses the data that it needs in the other segments, and
-  // waits until no other rank uses its own segment. A small array is copied into one of two slots, which
-  // operations use in turn. No rank can start the operation after the next one before all ranks have finished this one,
-  // so small arrays need no second wait.
+  // waits until no other rank uses its own segment. A small array is copied into one of two slots, which operations use
+  // in turn. No rank can start the operation after the next one before all ranks have finished this one, so small
+  // arrays need no second wait.
   void run(const Operation& operation, const Call& call) override {
     const auto ready = static_cast<std::uint32_t>(2 * call.sequence);
     const std::size_t bytes = published_bytes(operation);
