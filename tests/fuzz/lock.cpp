@@ -26,7 +26,7 @@ std::optional<LockOwner> owner_of(const std::string& text) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(fuzz::text_of(data, size));
   const auto owner = owner_of(text.substr(0, 4096));  // a job reads only this many bytes
-  const LockOwner mine{"here", 1, 1700000000, 2, "run", 3};
+  const LockOwner mine{"here", 1, 1700000000, 2, "run", 3, "0a1b2c3d"};
   const fuzz::TemporaryPath folder;
   std::filesystem::create_directory(folder.path());
   const auto path = folder.path() / "checkpoint.lock";

@@ -201,9 +201,11 @@ def make_statuses():
 
 
 def make_lock():
-    owner = {"host": "there", "pid": 7, "started": 1700000000, "launcher": 6, "run_id": "run", "restarts": 1}
+    owner = {"host": "there", "pid": 7, "started": 1700000000, "launcher": 6, "run_id": "run", "restarts": 1,
+             "job": "0a1b2c3d"}
     write("lock", "owner", json.dumps(owner).encode())
     write("lock", "later_start", json.dumps(dict(owner, restarts=5)).encode())
+    write("lock", "other_job", json.dumps(dict(owner, job="")).encode())
     write("lock", "no_time", json.dumps(dict(owner, started=-2**63, pid=1e300)).encode())
     write("lock", "terminal", json.dumps(dict(owner, host="\x1b[2J")).encode())
     write("lock", "cut", json.dumps(owner).encode()[:40])
