@@ -1,9 +1,9 @@
 #include <tandem/data/cifar.h>
 
+#include <tandem/core/io/input_file.h>
 #include <tandem/core/ops.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -45,10 +45,8 @@ fs::path find_file(const fs::path& folder, const Layout& layout, const std::stri
 }
 
 std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  TANDEM_CHECK(file, "CIFAR file ", path.string(), " cannot be read; check its permissions");
-  return bytes;
+  const InputFile file(path, "CIFAR file");
+  return file.read(file.size(), 0);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <tandem/core/base/scope.h>
+#include <tandem/core/base/utf8.h>
 
 #include <mutex>
 #include <set>
@@ -42,6 +43,11 @@ Scope::ModuleName innermost_module() {
 std::string module_text() { return innermost_module().text(); }
 
 std::string with_scope(std::string text) {
+  // A name from a file, such as a tensor's, may contain control characters that would act on a terminal.
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_control = (text[i] >= 0 && text[i] < ' ') || text[i] == 127;
+    if (is_control && text[i] != '\n' && text[i] != '\t') text.replace(i, 1, utf8_escaped(text.substr(i, 1)));
+  }
   const Scope* const scope = Scope::innermost();
   if (scope && scope->kind() == Scope::Kind::operation && text.find(scope->name()) == std::string::npos)
     text = scope->name() + (": " + std::move(text));

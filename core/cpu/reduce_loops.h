@@ -3,9 +3,10 @@
 // result does not depend on the number of threads.
 #pragma once
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/cpu/parallel.h>
-#include <tandem/core/cpu/reduce.h>
 #include <tandem/core/cpu/reduce_blocks.h>
+#include <tandem/core/formulas/reductions.h>
 
 #include <memory>
 
@@ -233,6 +234,7 @@ class Reducer {
   }
 };
 
+// y has size 1 in the reduced dimensions. One function for each operation; they are compiled in reduce_*.cpp.
 template <class Op>
 void reduce_with(const Op& op, const Array& x, const Array& y) {
   const ReduceWalk walk(x, y);

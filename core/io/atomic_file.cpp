@@ -20,19 +20,15 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   TANDEM_CHECK(path_.has_filename(), "cannot write \"", path_.string(), "\": it does not name a file");
   TANDEM_CHECK(!std::filesystem::is_directory(path_, error), "cannot write ", path_.string(),
                ": it is a folder; give the name of a file in it");
-  // Following a link this way bypasses the kernel's own protection.
   struct stat there {};
-  struct stat folder {};
   constexpr int most_links = 40;  // the limit of Linux
+  check_entries(path_);
   for (int links = 0; ::lstat(path_.c_str(), &there) == 0 && S_ISLNK(there.st_mode); ++links) {
     TANDEM_CHECK(links < most_links, "cannot write ", path_.string(), ": its symbolic links form a loop");
-    if (::stat(folder_of(path_).c_str(), &folder) != 0) fail("examine its folder", errno);
-    TANDEM_CHECK(may_follow_link(there.st_uid, folder.st_uid, folder.st_mode, ::geteuid()), "cannot write ",
-                 path_.string(), ": it is a symbolic link of another user (uid ", there.st_uid,
-                 ") in a folder to which everyone may write; remove the link, or give a path in your own folder");
     const auto target = std::filesystem::read_symlink(path_, error);
     if (error) fail("follow the symbolic link", error.value());
     path_ = folder_of(path_) / target;
+    check_entries(path_);  // following a link this way bypasses the kernel's own protection
   }
   // Fails on a name that is too long now, instead of after writing everything.
   const bool exists = ::lstat(path_.c_str(), &there) == 0;
@@ -94,14 +90,14 @@ void AtomicFile::close_and_remove() noexcept {
 void AtomicFile::fail(const char* step, int error_number) {
   close_and_remove();
   detail::fail("cannot write ", path_.string(), ": could not ", step, " (", written_,
-               " bytes had been written): ", explain_file_error(error_number), ". The previous file is unchanged.");
+               " bytes had been written): ", explain_file_error(error_number), ". A previous file is unchanged.");
 }
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     const int error_number = errno;
     detail::fail("cannot rename ", from.string(), " to ", to.string(), ": ", explain_file_error(error_number),
-                 ". The previous file is unchanged.");
+                 ". A previous file is unchanged.");
   }
   const int error_number = synchronise_folder(folder_of(to));
   TANDEM_CHECK(error_number == 0, "wrote ", to.string(),

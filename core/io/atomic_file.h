@@ -18,9 +18,9 @@ namespace tandem {
 // commit() wins.
 class AtomicFile : NoCopy {
  public:
-  // Opens the temporary file. If `path` is a symbolic link, follows it, so the link stays a link. Throws an Error if
-  // the link belongs to another user and is in a folder such as /tmp (may_follow_link), or if `path` is a device, a
-  // pipe or a socket, which a file must not replace.
+  // Opens the temporary file. If `path` is a symbolic link, follows it, so the link stays a link. Throws an Error if a
+  // part of the path belongs to another user and is in a folder such as /tmp (check_entries), or if `path` is a device,
+  // a pipe or a socket, which a file must not replace.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
 

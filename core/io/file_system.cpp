@@ -23,9 +23,23 @@ int synchronise_folder(const fs::path& folder) {
   return error_number == EINVAL || error_number == ENOTSUP ? 0 : error_number;
 }
 
-bool may_follow_link(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user) {
+bool is_safe_entry(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user) {
   constexpr mode_t shared = S_ISVTX | S_IWOTH;
   return owner == user || owner == folder_owner || (folder_mode & shared) != shared;
+}
+
+void check_entries(const fs::path& path) {
+  struct stat folder {};
+  struct stat entry {};
+  fs::path part;
+  for (const fs::path& name : fs::absolute(path)) {
+    part /= name;
+    if (::stat(folder_of(part).c_str(), &folder) != 0 || ::lstat(part.c_str(), &entry) != 0) return;
+    TANDEM_CHECK(is_safe_entry(entry.st_uid, folder.st_uid, folder.st_mode, ::geteuid()), "cannot write ",
+                 path.string(), ": ", part.string(), " belongs to another user (uid ", entry.st_uid,
+                 "), and everyone may write to the folder that contains it, so that user could lead this job to other "
+                 "files; remove it, or give a path in your own folder");
+  }
 }
 
 UserEntry entry_of(uid_t user) {
@@ -42,6 +56,7 @@ void create_folder(const fs::path& folder, const std::string& purpose) {
                  explain_file_error(error_number));
   };
   require(folder.empty() ? ENOENT : 0);
+  check_entries(folder);
   fs::path path, deepest;
   // The deepest existing folder may be new: a process may have created it and been killed before it synchronised the
   // parent.

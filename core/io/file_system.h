@@ -17,10 +17,13 @@ std::filesystem::path folder_of(const std::filesystem::path& path);
 // that this process may write but not read, and on a file system that does not support it.
 int synchronise_folder(const std::filesystem::path& folder);
 
-// Returns whether a process of `user` should follow a symbolic link of the user `owner` in a folder. Linux applies the
-// same rule with fs.protected_symlinks: in a sticky folder to which everyone may write, such as /tmp, another user's
-// link could make a program overwrite its own user's files. A link of the folder's owner is followed.
-bool may_follow_link(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user);
+// Returns whether a process of `user` should use an entry of a folder: a symbolic link, a folder or a file. Linux
+// applies the same rule to links with fs.protected_symlinks: in a sticky folder to which everyone may write, such as
+// /tmp, another user's entry could make a program overwrite its own user's files. An entry of the folder's owner is
+// used.
+bool is_safe_entry(uid_t owner, uid_t folder_owner, mode_t folder_mode, uid_t user);
+// Throws an Error if an entry of which `path` consists is not safe. It says which.
+void check_entries(const std::filesystem::path& path);
 
 // The name and home folder of `user` in the system's list of users. Both are empty if the list does not have the user.
 struct UserEntry {

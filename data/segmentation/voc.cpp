@@ -1,5 +1,6 @@
 #include <tandem/data/segmentation/voc.h>
 
+#include <tandem/core/io/input_file.h>
 #include <tandem/data/download/archive.h>
 #include <tandem/data/download/download.h>
 
@@ -7,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -71,12 +71,9 @@ fs::path listed_file(const fs::path& folder, const fs::path& path) {
 // Reads a list. Each line has a name, or the paths of an image and its mask. Empty lines and comments are ignored.
 std::vector<ListedPair> read_list(const fs::path& folder, const std::string& image_set) {
   const fs::path path = list_of(folder, image_set);
-  std::ifstream file(path, std::ios::binary);
-  TANDEM_CHECK(file, "PASCAL VOC: the list ", path.string(), " cannot be opened; check its permissions");
-  std::string text;
-  std::getline(file, text, '\0');
-  TANDEM_CHECK(!file.bad(), "PASCAL VOC: the list ", path.string(), " cannot be read");
-  TANDEM_CHECK(file.eof() && !text.starts_with("\xff\xfe") && !text.starts_with("\xfe\xff"),
+  const InputFile file(path, "PASCAL VOC: the list");
+  std::string text = file.read(file.size(), 0);
+  TANDEM_CHECK(text.find('\0') == std::string::npos && !text.starts_with("\xff\xfe") && !text.starts_with("\xfe\xff"),
                "PASCAL VOC: line 1 of the list ", path.string(),
                " is text in UTF-16, as Windows' PowerShell writes it, ",
                "expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8 ", path.string(), " > NEW");

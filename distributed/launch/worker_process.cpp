@@ -182,7 +182,9 @@ pid_t start_worker(const WorkerCommand& command, const Guardian& guardian, std::
   if (n == sizeof reason) {
     reap(pid);
     detail::fail("cannot run ", command.path, ": ", std::strerror(reason),
-                 reason == ENOEXEC ? " (give a script a first line such as #!/bin/sh, or start its interpreter)" : "");
+                 reason == ENOEXEC  ? " (give a script a first line such as #!/bin/sh, or start its interpreter)"
+                 : reason == ENOENT ? " (the interpreter in its first line, or its dynamic loader, is not installed)"
+                                    : "");
   }
   return pid;
 }
@@ -232,10 +234,11 @@ SignalPipe::SignalPipe() {
   // A process inherits blocked signals from the one that started it. The ranks inherit this process's.
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &all, &previous_mask_);
 }
 
 SignalPipe::~SignalPipe() {
+  pthread_sigmask(SIG_SETMASK, &previous_mask_, nullptr);
   for (const auto& [number, action] : previous_) sigaction(number, &action, nullptr);
   signal_write_end = -1;
 }

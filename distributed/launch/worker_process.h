@@ -76,6 +76,7 @@ class SignalPipe {
   FileDescriptor read_end_, write_end_;
   std::vector<int> come_;
   std::vector<std::pair<int, struct sigaction>> previous_;
+  sigset_t previous_mask_;  // of the thread that made this object
 };
 
 }  // namespace tandem::distributed

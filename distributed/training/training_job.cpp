@@ -1,6 +1,7 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/atomic_file.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/ops.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/job/together.h>
@@ -192,6 +193,7 @@ void TrainingJob::finish() {
   run_together(*group_, [this] {
     if (group_->rank() == 0 && !options_.save.empty()) {
       job_.require_finite();
+      create_folder(folder_of(options_.save), "for the model");  // it may have been renamed or removed meanwhile
       save_arrays(options_.save, ddp().model().state_dict(), {{"program", options_.program()}});
       log_.note("saved the model to " + options_.save);
     }

@@ -4,6 +4,7 @@
 #include <tandem/data/segmentation/voc.h>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,7 +139,10 @@ TEST(Voc, NamesTheLineOfAListThatItCannotRead) {
   EXPECT_ERROR(VocSegmentation(copy.path()), "line 2 of", "Masks/scene_b.png does not exist");
   fs::remove(copy.list("train"));
   fs::create_directory(copy.list("train"));
-  EXPECT_ERROR(VocSegmentation(copy.path()), "train.txt", "cannot be read");
+  EXPECT_ERROR(VocSegmentation(copy.path()), "train.txt", "is not a regular file");
+  fs::remove(copy.list("train"));
+  ASSERT_EQ(::mkfifo(copy.list("train").c_str(), 0600), 0);  // nobody writes to it: reading would wait for ever
+  EXPECT_ERROR(VocSegmentation(copy.path()), "train.txt", "is not a regular file");
 }
 
 // A folder that is too deep or has a different layout must not start a download.

@@ -1,36 +1,10 @@
+#include <tandem/core/formulas/functors/arithmetic.h>
 #include <tandem/distributed/groups/host/reduce_function.h>
 
 #include <algorithm>
-#include <type_traits>
 
 namespace tandem::distributed {
 namespace {
-
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
-struct Product {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
-// If any rank's value is NaN, the result is NaN. Only a NaN differs from itself.
-struct Min {
-  template <class T>
-  T operator()(T a, T b) const {
-    return b < a || b != b ? b : a;
-  }
-};
-struct Max {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b || b != b ? b : a;
-  }
-};
 
 // Reduces one block at a time: the accumulator stays in cache, and each pass is a plain loop over two arrays. `prepare`
 // is applied to each element of a source before it is reduced.
@@ -45,7 +19,9 @@ void reduce(Prepare prepare, void* out, const void* const* sources, int count, s
     for (std::size_t i = 0; i < n; ++i) accumulator[i] = prepare(static_cast<C>(first[i]));
     for (int s = 1; s < count; ++s) {
       const T* source = static_cast<const T*>(sources[s]) + begin;
-      for (std::size_t i = 0; i < n; ++i) accumulator[i] = Op{}(accumulator[i], prepare(static_cast<C>(source[i])));
+      for (std::size_t i = 0; i < n; ++i) {
+        accumulator[i] = Op{}.value(accumulator[i], prepare(static_cast<C>(source[i])));
+      }
     }
     T* result = static_cast<T*>(out) + begin;
     for (std::size_t i = 0; i < n; ++i) result[i] = static_cast<T>(accumulator[i]);
@@ -61,7 +37,7 @@ template <class T>
 void mean(void* out, const void* const* sources, int count, std::size_t elements) {
   using C = compute_t<T>;
   const C factor = static_cast<C>(1.0 / count);
-  reduce<T, Sum>([factor](C value) { return static_cast<C>(value * factor); }, out, sources, count, elements);
+  reduce<T, functors::Add>([factor](C value) { return static_cast<C>(value * factor); }, out, sources, count, elements);
 }
 
 }  // namespace
@@ -70,11 +46,11 @@ ReduceFunction reduce_function(DType dtype, ReduceOp op) {
   return dispatch(dtype, [op](auto zero) -> ReduceFunction {
     using T = decltype(zero);
     switch (op) {
-      case ReduceOp::sum: return &reduce_all<T, Sum>;
+      case ReduceOp::sum: return &reduce_all<T, functors::Add>;
       case ReduceOp::mean: return &mean<T>;
-      case ReduceOp::product: return &reduce_all<T, Product>;
-      case ReduceOp::min: return &reduce_all<T, Min>;
-      case ReduceOp::max: return &reduce_all<T, Max>;
+      case ReduceOp::product: return &reduce_all<T, functors::Mul>;
+      case ReduceOp::min: return &reduce_all<T, functors::Minimum>;
+      case ReduceOp::max: return &reduce_all<T, functors::Maximum>;
     }
     detail::fail("invalid reduction ", static_cast<int>(op));
   });

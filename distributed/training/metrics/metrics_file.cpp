@@ -4,7 +4,7 @@
 #include <tandem/distributed/training/metrics/metrics_file.h>
 
 #include <fcntl.h>
-#include <unistd.h>
+#include <sys/file.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -55,14 +55,16 @@ bool ends_within_line(const std::string& path) {
 void MetricsFile::open(const std::string& path) {
   if (path.empty()) return;
   path_ = path;
-  // If the path is a pipe without a reader, opening the stream would block. The probe is therefore opened first with
-  // O_NONBLOCK, which fails in that case. It is closed only after the stream is open, so a reader of the pipe sees no
-  // end.
-  const int probe = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
-  TANDEM_CHECK(probe >= 0, "can't write the metrics file ", path, ": ",
+  check_entries(path);
+  // If the path is a pipe without a reader, opening the stream would block. With O_NONBLOCK, opening fails in that
+  // case.
+  lock_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
+  TANDEM_CHECK(lock_.is_open(), "can't write the metrics file ", path, ": ",
                errno == ENXIO ? "it is a pipe without a reader; start the reader first" : explain_file_error(errno));
+  const bool is_ours = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  TANDEM_CHECK(is_ours || !std::filesystem::is_regular_file(path), "can't write the metrics file ", path,
+               ": another job is writing it; give each job a file of its own");
   file_.open(path, std::ios::app);
-  ::close(probe);
   TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
 }
 

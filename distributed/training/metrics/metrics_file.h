@@ -1,6 +1,7 @@
 // MetricsFile: writes the metrics of a training as JSON lines.
 #pragma once
 
+#include <tandem/distributed/system/socket.h>
 #include <tandem/distributed/training/metrics/metric.h>
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace tandem::distributed {
 // It appends lines, and flushes each. Before open() with a path, it writes nothing. Errors name the file.
 class MetricsFile {
  public:
-  // An empty path opens nothing.
+  // An empty path opens nothing. Throws an Error if another job is writing the file: when it is resumed, cut_back()
+  // would remove lines of this one.
   void open(const std::string& path);
   // write() appends a line of this kind ("step", "epoch", "evaluation") with the numbers, followed by the metrics.
   struct Number {
@@ -30,7 +32,8 @@ class MetricsFile {
  private:
   std::string path_;
   std::ofstream file_;
-  bool is_new_ = true;  // whether nothing has been written
+  FileDescriptor lock_;  // of the same file
+  bool is_new_ = true;   // whether nothing has been written
 };
 
 }  // namespace tandem::distributed

@@ -1,3 +1,4 @@
+#include <tandem/core/base/check.h>
 #include <tandem/core/base/utf8.h>
 
 #include <gtest/gtest.h>
@@ -36,6 +37,15 @@ TEST(Utf8, OtherBytesAreEscapedAndReadBack) {
     const auto text = utf8_escaped(bytes);
     EXPECT_TRUE(is_utf8(text));
     EXPECT_EQ(bytes_of(text), bytes);
+  }
+}
+
+// A name from a file, such as a tensor's, must not move the cursor of the user's terminal.
+TEST(Utf8, TheTextOfAnErrorHasNoControlCharacters) {
+  try {
+    detail::fail("the tensor \x1b[2J\r\x7f caf\u00e9:\n\tunknown");
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "the tensor \\x1b[2J\\x0d\\x7f caf\u00e9:\n\tunknown");
   }
 }
 

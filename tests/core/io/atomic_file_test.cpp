@@ -116,16 +116,16 @@ TEST(AtomicFile, FollowsLinksOneAfterAnother) {
 }
 
 // In /tmp, another user could place a link that makes a job overwrite one of its user's files.
-TEST(AtomicFile, FollowsNoLinkOfAnotherUserInAStickyFolder) {
+TEST(AtomicFile, UsesNothingOfAnotherUserInAStickyFolder) {
   constexpr uid_t me = 1000, other = 1001, root = 0;
   constexpr mode_t sticky = 01777;
-  EXPECT_FALSE(may_follow_link(other, root, sticky, me));
-  EXPECT_FALSE(may_follow_link(other, root, sticky, root));
-  EXPECT_FALSE(may_follow_link(root, me, sticky, me));
-  EXPECT_TRUE(may_follow_link(me, root, sticky, me));
-  EXPECT_TRUE(may_follow_link(root, root, sticky, me));
-  EXPECT_TRUE(may_follow_link(other, root, 01775, me));
-  EXPECT_TRUE(may_follow_link(other, root, 0777, me));
+  EXPECT_FALSE(is_safe_entry(other, root, sticky, me));
+  EXPECT_FALSE(is_safe_entry(other, root, sticky, root));
+  EXPECT_FALSE(is_safe_entry(root, me, sticky, me));
+  EXPECT_TRUE(is_safe_entry(me, root, sticky, me));
+  EXPECT_TRUE(is_safe_entry(root, root, sticky, me));
+  EXPECT_TRUE(is_safe_entry(other, root, 01775, me));
+  EXPECT_TRUE(is_safe_entry(other, root, 0777, me));
   if (::geteuid() != root) GTEST_SKIP() << "NOT RUN: only root can make a link of another user";
 
   TemporaryFolder folder;
@@ -138,8 +138,14 @@ TEST(AtomicFile, FollowsNoLinkOfAnotherUserInAStickyFolder) {
   if (::lchown((folder / "sticky" / "theirs").c_str(), other, other) != 0) GTEST_SKIP() << "NOT RUN: no other users";
   for (const char* name : {"sticky/theirs", "to_theirs"})
     EXPECT_ERROR(AtomicFile(folder / name), (folder / "sticky" / "theirs").string(),
-                 "it is a symbolic link of another user (uid 1001)", "give a path in your own folder");
+                 "belongs to another user (uid 1001)", "give a path in your own folder");
   EXPECT_EQ(read_bytes(folder / "mine"), "new");
+  // Nor does it write into their folder there, where the links are theirs too.
+  std::filesystem::create_directory(folder / "sticky" / "folder");
+  write_atomically(folder / "sticky" / "folder" / "a", "new");
+  ASSERT_EQ(::lchown((folder / "sticky" / "folder").c_str(), other, other), 0);
+  EXPECT_ERROR(AtomicFile(folder / "sticky" / "folder" / "a"), (folder / "sticky" / "folder").string() + " belongs to");
+  EXPECT_ERROR(create_folder(folder / "sticky" / "folder" / "below", "for logs"), "belongs to another user (uid 1001)");
 }
 
 TEST(AtomicFile, ObeysTheUmask) {

@@ -56,6 +56,38 @@ TEST_F(WorkerProcess, AProgramThatTheSystemCannotStartIsAnErrorInTime) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process is left behind";
 }
 
+// A program may call launch() with signals blocked, and goes on when the job has ended.
+TEST_F(WorkerProcess, TheCallerOfALaunchGetsItsMaskOfSignalsBack) {
+  sigset_t mask, before;
+  ::sigemptyset(&mask);
+  ::sigaddset(&mask, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &mask, &before);
+  {
+    const SignalPipe signals;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    EXPECT_FALSE(::sigismember(&mask, SIGTERM));
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, &mask);
+  EXPECT_TRUE(::sigismember(&mask, SIGTERM));
+}
+
+// The system's reason alone, "No such file or directory", would seem to be about the script.
+TEST_F(WorkerProcess, AMissingInterpreterIsNamed) {
+  const auto program = (folder_ / "program").string();
+  std::ofstream(program) << "#!/no/such/interpreter\n";
+  fs::permissions(program, fs::perms::owner_all);
+  WorkerCommand command;
+  command.path = program;
+  command.arguments = {program};
+  const Guardian guardian("");
+  try {
+    start_worker(command, guardian);
+    FAIL() << "it was started";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the interpreter in its first line"), std::string::npos) << error.what();
+  }
+}
+
 // Kernels before 5.9 have no close_range, and old sandboxes refuse it.
 TEST_F(WorkerProcess, TheGuardianKeepsNoFilesOpenWithoutCloseRange) {
   for (const unsigned error : {ENOSYS, EPERM}) {

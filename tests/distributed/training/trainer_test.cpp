@@ -1,4 +1,5 @@
 // Trainer computes the same numbers as a hand-written loop. Other tests cover its additional features.
+#include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/data/array_dataset.h>
@@ -893,6 +894,26 @@ TEST(Trainer, WritesNoModelThatIsNotFinite) {
                  {"no checkpoint is written, because of ", " in the model: ", "not finite"});
   });
   EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));
+}
+
+// A model that took hours to train is not lost because somebody tidied up meanwhile.
+TEST(Trainer, SavesTheModelIfItsFolderWasRenamed) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "models");
+  auto model = network();
+  run_ranks(1, [&](Group group) {
+    Options options;
+    options.save = (folder / "models" / "model.safetensors").string();
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    data::Loader loader(fifty_samples(), options.loader_options(*group));
+    trainer.after_step([&] {
+      if (std::filesystem::exists(folder / "models")) std::filesystem::rename(folder / "models", folder / "old");
+    });
+    trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); });
+  });
+  EXPECT_EQ(load_arrays(folder / "models" / "model.safetensors").size(), model.state_dict().size());
 }
 
 TEST(Trainer, SaysThatALoopWasLeftEarly) {

@@ -2,6 +2,7 @@
 #include <tandem/distributed/training/metrics/metrics_file.h>
 
 #include <gtest/gtest.h>
+#include <support/arrays.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
 
@@ -87,6 +88,17 @@ TEST(MetricsFile, TakesAnyLineOfAnotherProgram) {
     file.write("step", {{"step", std::int64_t{2}}});
     EXPECT_EQ(read_bytes(path), theirs + (theirs.ends_with('\n') ? "" : "\n") + "{\"kind\":\"step\",\"step\":2}\n");
   }
+}
+
+// Each job would remove lines of the other one when it is resumed.
+TEST(MetricsFile, HasOneWriter) {
+  const TemporaryFolder folder;
+  const auto path = (folder / "m").string();
+  MetricsFile file, second;
+  file.open(path);
+  EXPECT_ERROR(second.open(path), path, "another job is writing it");
+  file = MetricsFile();
+  second.open(path);
 }
 
 TEST(MetricsFile, NamesOfAnyBytesAreEscaped) {
