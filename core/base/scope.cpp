@@ -1,5 +1,4 @@
 #include <tandem/core/base/scope.h>
-#include <tandem/core/base/utf8.h>
 
 #include <mutex>
 #include <set>
@@ -44,9 +43,11 @@ std::string module_text() { return innermost_module().text(); }
 
 std::string with_scope(std::string text) {
   // A name from a file, such as a tensor's, may contain control characters that would act on a terminal.
+  constexpr char digits[] = "0123456789abcdef";
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_control = (text[i] >= 0 && text[i] < ' ') || text[i] == 127;
-    if (is_control && text[i] != '\n' && text[i] != '\t') text.replace(i, 1, utf8_escaped(text.substr(i, 1)));
+    const auto c = static_cast<unsigned char>(text[i]);
+    if ((c < ' ' && c != '\n' && c != '\t') || c == 127)
+      text.replace(i, 1, {'\\', 'x', digits[c / 16], digits[c % 16]});
   }
   const Scope* const scope = Scope::innermost();
   if (scope && scope->kind() == Scope::Kind::operation && text.find(scope->name()) == std::string::npos)

@@ -13,6 +13,7 @@
 
 namespace tandem::distributed {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 // The JSON library finds this function by its name.
@@ -44,7 +45,7 @@ bool is_later(const std::string& text, std::int64_t epoch, std::int64_t step) {
 // Returns whether the last line of a regular file is incomplete.
 bool ends_within_line(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) == 0) return false;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return false;
   std::ifstream file(path, std::ios::binary);
   file.seekg(-1, std::ios::end);
   return file.get() != '\n';
@@ -61,9 +62,8 @@ void MetricsFile::open(const std::string& path) {
   lock_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
   TANDEM_CHECK(lock_.is_open(), "can't write the metrics file ", path, ": ",
                errno == ENXIO ? "it is a pipe without a reader; start the reader first" : explain_file_error(errno));
-  const bool is_ours = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
-  TANDEM_CHECK(is_ours || !std::filesystem::is_regular_file(path), "can't write the metrics file ", path,
-               ": another job is writing it; give each job a file of its own");
+  TANDEM_CHECK(::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || !fs::is_regular_file(path),
+               "can't write the metrics file ", path, ": another job is writing it; give each job a file of its own");
   file_.open(path, std::ios::app);
   TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
 }
@@ -84,7 +84,7 @@ void MetricsFile::write(const std::string& kind, const std::vector<Number>& numb
 
 void MetricsFile::cut_back(std::int64_t epoch, std::int64_t step) {
   std::error_code error;
-  if (path_.empty() || !std::filesystem::is_regular_file(path_, error)) return;
+  if (path_.empty() || !fs::is_regular_file(path_, error)) return;
   std::ifstream file(path_, std::ios::binary);
   std::uintmax_t end = 0, kept = 0;  // the number of bytes read, and how many of them to keep
   for (std::string line; std::getline(file, line);) {
@@ -92,8 +92,8 @@ void MetricsFile::cut_back(std::int64_t epoch, std::int64_t step) {
     end += line.size() + is_whole;
     if (is_whole ? !is_later(line, epoch, step) : !line.starts_with(beginning.substr(0, line.size()))) kept = end;
   }
-  if (kept == std::filesystem::file_size(path_, error) || error) return;
-  std::filesystem::resize_file(path_, kept, error);
+  if (kept == fs::file_size(path_, error) || error) return;
+  fs::resize_file(path_, kept, error);
   TANDEM_CHECK(!error, "can't shorten the metrics file ", path_, ": ", error.message());
 }
 

@@ -1,5 +1,4 @@
 #include <tandem/core/backend/backend.h>
-#include <tandem/core/io/file_system.h>
 #include <tandem/distributed/training/metrics/console.h>
 #include <tandem/distributed/training/metrics/profile_window.h>
 
@@ -21,7 +20,6 @@ ProfileWindow::ProfileWindow(const TrainingOptions& options, int rank, int size,
       output_(note_),
       is_on_(!file_.empty() && options.profile_steps == StepWindow{}) {
   if (file_.empty() || is_on_) return;
-  check_entries(file_);
   // Check now, not in the middle of the training, whether the file can be written.
   Profile::start(file_, rank_);
   Profile::stop();

@@ -1,6 +1,5 @@
 #include <tandem/core/base/standard_output.h>
 #include <tandem/core/base/thread.h>
-#include <tandem/core/io/file_system.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/distributed/job/environment.h>
 #include <tandem/distributed/job/failure_report.h>
@@ -71,9 +70,7 @@ int exit_code_of(const std::string& program, const std::function<void(bool is_ra
 
 ProfileOfRun::ProfileOfRun(const std::string& path, int rank) {
   name_thread("compute");
-  if (path.empty()) return;
-  check_entries(path);
-  Profile::start(path, rank);
+  if (!path.empty()) Profile::start(path, rank);
 }
 
 // TrainingOptions::run() itself stops the profile when its body returns. If the profile is still running here, the body

@@ -1,5 +1,6 @@
 #include <tandem/core/base/standard_output.h>
 #include <tandem/core/device/math_mode.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/profile/profile.h>
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/compress_hook.h>
@@ -258,7 +259,9 @@ BucketSizes TrainingOptions::bucket_sizes() const {
 
 std::string TrainingOptions::profile_of(int rank, int size) const {
   std::filesystem::path path = profile;
-  if (!profile.empty() && size > 1) path.replace_extension(".rank" + std::to_string(rank) + path.extension().string());
+  if (path.empty()) return "";
+  if (size > 1) path.replace_extension(".rank" + std::to_string(rank) + path.extension().string());
+  check_entries(path);
   return path.string();
 }
 
