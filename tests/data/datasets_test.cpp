@@ -48,6 +48,16 @@ TEST(SampleDataset, SaysWhichSamplesDiffer) {
   EXPECT_FALSE(Growing().get(Indices{1}).targets.defined());
 }
 
+TEST(SampleDataset, AllSamplesOfABatchHaveATargetOrNone) {
+  struct SomeLabelled : Images {
+    Sample sample(std::int64_t index) const override {
+      return {counting({1, 2, 2}), index == 1 ? Array() : counting({1}, DType::i64)};
+    }
+  };
+  EXPECT_ERROR(SomeLabelled().get(Indices{0, 1, 2}), "of the 3 samples of a batch, 2 have a target");
+  EXPECT_TRUE(SomeLabelled().get(Indices{0, 2}).targets.defined());
+}
+
 TEST(SampleDataset, TakesACollateFunctionOfOnesOwn) {
   // Sentences of different lengths, padded with zeros.
   struct Sentences : SampleDataset {

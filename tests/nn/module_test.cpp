@@ -14,8 +14,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 #include <type_traits>
 
 #include "nn/names.h"
@@ -518,6 +520,32 @@ TEST(Module, ModesAreRestoredAsTheyWere) {
   }
   EXPECT_TRUE(net.is_training() && net.second.is_training());
   EXPECT_FALSE(net.first.is_training() || net.frozen.is_training());
+}
+
+// A server answers with one model on several threads.
+TEST(Module, SeveralThreadsInferWithOneModel) {
+  MnistNet net;
+  net.eval();
+  std::vector<Tensor> images;
+  std::vector<Array> expected;
+  const NoGrad no_grad;
+  for (int i = 0; i < 4; ++i) {
+    images.push_back(image({1 + i, 1, 28, 28}));
+    expected.push_back(net(images.back()).value());
+  }
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread) {
+    threads.emplace_back([&, thread] {
+      const NoGrad of_this_thread;
+      for (int i = 0; i < 12; ++i) {
+        const auto which = static_cast<std::size_t>((thread + i) % 4);
+        wrong += net(images[which]).value().to_vector<float>() != expected[which].to_vector<float>();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "support/temporary_folder.h"
 
@@ -51,6 +52,11 @@ TEST(Shape, EntriesFromBothEnds) {
     EXPECT_ERROR(shape[i] = 1, std::to_string(i), "(2, 3, 5)");
   }
   EXPECT_ERROR(Shape{}[0], "()");
+}
+
+TEST(Shape, IsMadeFromAVector) {
+  const std::vector<std::int64_t> sizes{2, 3, 4};
+  EXPECT_EQ(Shape(sizes), (Shape{2, 3, 4}));
 }
 
 TEST(Shape, Strides) {

@@ -1,7 +1,9 @@
 // The allocator of every device: its size classes, and the memory that it returns to the system.
 #include "core/device/counting_source.h"
 
+#include <tandem/core/array/array.h>
 #include <tandem/core/device/caching_allocator.h>
+#include <tandem/core/device/memory_stats.h>
 
 #include <gtest/gtest.h>
 
@@ -73,6 +75,14 @@ TEST(CachingAllocator, KeepsNoMoreThanTheLimitOrTheRecentPeak) {
   allocator.empty_cache();
   EXPECT_EQ(allocator.stats().bytes_cached, 0u);
   EXPECT_TRUE(source.taken.empty());
+}
+
+// The host's own allocator, by the functions that programs call.
+TEST(MemoryStats, EmptyCacheReturnsWhatIsFree) {
+  { const Array freed = Array::empty({1 << 20}); }
+  EXPECT_GE(memory_stats().bytes_cached, 4 * mib);
+  empty_cache();
+  EXPECT_EQ(memory_stats().bytes_cached, 0u);
 }
 
 TEST(CachingAllocator, StepsOfOneShapeAskForNothing) {

@@ -502,6 +502,25 @@ TEST(DistributedDataParallel, a_construction_that_fails_leaves_no_hook) {
   });
 }
 
+// A gradient lies in a bucket, which the next backward pass fills again, with one rank as with two.
+TEST(DistributedDataParallel, a_kept_gradient_is_an_error_after_the_next_backward_pass) {
+  for (const int ranks : {1, 2}) {
+    run_ranks(ranks, [](Group group) {
+      nn::Sequential net{nn::Linear(1, 2)};
+      DistributedDataParallel ddp(net, group);
+      const auto pass = [&](double x) { sum(ddp(Tensor(ops::full({2, 1}, x)))).backward(); };
+      pass(1);
+      const Array kept = net.parameters()[0].tensor.grad(), copy = kept.clone();
+      EXPECT_EQ(kept.to_vector<float>(), (std::vector<float>{2, 2}));
+      net.zero_grad();
+      pass(3);
+      EXPECT_ERROR(kept.to_vector<float>(), "a later backward pass has replaced it", "grad().clone()");
+      EXPECT_EQ(copy.to_vector<float>(), (std::vector<float>{2, 2}));
+      EXPECT_EQ(net.parameters()[0].tensor.grad().to_vector<float>(), (std::vector<float>{6, 6}));
+    });
+  }
+}
+
 TEST(DistributedDataParallel, leaves_frozen_parts_in_their_mode) {
   run_ranks(1, [](Group group) {
     auto net = network_with_batch_norm();

@@ -10,6 +10,7 @@
 #include <support/temporary_folder.h>
 
 #include <atomic>
+#include <thread>
 
 namespace tandem::distributed {
 namespace {
@@ -175,6 +176,39 @@ TEST_P(FailingGroup, operations_that_differ_are_named_on_all_ranks) {
     EXPECT_NE(message.find("all_reduce(max) of f64 (10)"), std::string::npos) << message;
     EXPECT_NE(message.find("rank 1 ("), std::string::npos) << message;
   }
+}
+
+// Otherwise the loss would be added to the accuracy.
+TEST_P(FailingGroup, equal_operations_in_another_order_are_told_apart_by_their_names) {
+  const auto results = run_ranks_catching(
+      2,
+      [](Group group) {
+        const bool is_first = group->rank() == 0;
+        group->all_reduce(ops::ones({1}), ReduceOp::sum, is_first ? "loss" : "accuracy")->wait();
+        group->all_reduce(ops::ones({1}), ReduceOp::sum, is_first ? "accuracy" : "loss")->wait();
+      },
+      seconds(30));
+  for (const auto& result : results) {
+    const std::string message = message_of(result);
+    EXPECT_NE(message.find("the ranks do not run the same operations"), std::string::npos) << message;
+    EXPECT_NE(message.find("'loss'"), std::string::npos) << message;
+    EXPECT_NE(message.find("'accuracy'"), std::string::npos) << message;
+  }
+}
+
+TEST_P(FailingGroup, operations_of_two_threads_need_names) {
+  testing::run_ranks(
+      2,
+      [](Group group) {
+        group->all_reduce(ops::ones({1}))->wait();
+        std::thread([&] {
+          EXPECT_ERROR(group->all_reduce(ops::ones({1})), "two threads start operations without a name",
+                       "give the operations names");
+          group->all_reduce(ops::ones({1}), ReduceOp::sum, "of the second thread")->wait();
+        }).join();
+        group->all_reduce(ops::ones({1}))->wait();
+      },
+      seconds(30), GetParam());
 }
 
 TEST_P(FailingGroup, a_late_rank_is_found_where_it_is) {

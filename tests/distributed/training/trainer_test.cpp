@@ -580,6 +580,34 @@ struct Evaluated {
   }
 };
 
+// Fine-tuning freezes the statistics of batch norms by eval() on a part of the model.
+TEST(Trainer, AnEvaluationLeavesFrozenPartsFrozen) {
+  Options options;
+  options.epochs = 2;
+  auto model = network();
+  nn::Module& part = *model.children().front().second;
+  int steps = 0;
+  run_ranks(1, [&](Group group) {
+    Trainer trainer(options, group, model);
+    auto optimizer = sgd(model);
+    trainer.use(optimizer);
+    part.eval();
+    data::Loader loader(fifty_samples(), {.batch_size = 26});
+    trainer.fit(
+        loader,
+        [&](const data::Batch& batch) {
+          ++steps;
+          EXPECT_TRUE(model.is_training());
+          EXPECT_FALSE(part.is_training());
+          return loss_of(model, batch);
+        },
+        [&] {
+          return std::vector<Metric>{{"none", 0.0}};
+        });
+  });
+  EXPECT_EQ(steps, 4);
+}
+
 TEST(Trainer, EvaluatesWhenItIsTold) {
   Evaluated every_second;
   every_second.options.epochs = 5;
