@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <span>
@@ -65,6 +66,8 @@ void append(Changes& to, Changes&& more) {
 // Writes to memory permanently, and not as a write of the running block.
 void write_for_all(const Change& change) {
   for (std::size_t i = 0; i < change.bytes.size(); ++i) change.at[i] = change.bytes[i];
+  // A write to a new page runs keep() in a signal handler. Without this fence, the compiler may use the old `pages`.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   for (auto& [at, before] : pages)
     for (std::size_t i = 0; i < change.bytes.size(); ++i)
       if (change.at + i >= at && change.at + i < at + page_bytes) before[change.at + i - at] = change.bytes[i];
