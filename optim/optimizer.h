@@ -166,10 +166,10 @@ class OptimizerOf : public Optimizer {
     change(group, [&](Options& changed) {
       for (const auto& [key, value] : named) {
         bool is_known = false;
-        Options::visit(changed, [&, &key = key, &value = value](const char* known, auto& option) {
-          if (key != known) return;
-          const auto* given = std::get_if<std::decay_t<decltype(option)>>(&value);
-          TANDEM_CHECK(given, name(), ": the option ", key, " has a value of the wrong type");
+        Options::visit(changed, [&, &wanted = key, &stored = value](const char* known, auto& option) {
+          if (wanted != known) return;
+          const auto* given = std::get_if<std::decay_t<decltype(option)>>(&stored);
+          TANDEM_CHECK(given, name(), ": the option ", wanted, " has a value of the wrong type");
           option = *given;
           is_known = true;
         });
