@@ -384,17 +384,19 @@ TEST(Ops, ExpAtTheEndsOfItsRange) {
 
 // The unused lanes after the last class once held numbers whose exponentials took a hundred times as long as others.
 TEST(Ops, SoftmaxOfAnyNumberOfClassesIsFast) {
-  const auto seconds_of = [](std::int64_t classes) {
-    const Array x = ops::rand({4096, classes});
-    double best = 1e9;
-    for (int call = 0; call < 8; ++call) {
-      const auto start = std::chrono::steady_clock::now();
-      ops::softmax(x, 1);
-      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
-    return best;
+  const Array odd = ops::rand({4096, 15}), even = ops::rand({4096, 16});
+  const auto seconds_of = [](const Array& x) {
+    const auto start = std::chrono::steady_clock::now();
+    ops::softmax(x, 1);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  EXPECT_LT(seconds_of(15), 2.5 * seconds_of(16));
+  // On a busy machine, a call may wait for a core.
+  double of_odd = seconds_of(odd), of_even = seconds_of(even);
+  for (int call = 0; call < 8 || (call < 200 && of_odd >= 2.5 * of_even); ++call) {
+    of_odd = std::min(of_odd, seconds_of(odd));
+    of_even = std::min(of_even, seconds_of(even));
+  }
+  EXPECT_LT(of_odd, 2.5 * of_even);
 }
 
 }  // namespace
