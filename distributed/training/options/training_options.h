@@ -135,7 +135,7 @@ class TrainingOptions {
   // Returns the options for a loader of the training samples: this process's shard in random order, in batches of
   // --batch-size.
   data::LoaderOptions loader_options(const ProcessGroup& group) const;
-  // Returns the file of --profile for a rank; see `profile`.
+  // Returns the file of --profile for a rank; see `profile`. Throws as check_entries() does.
   std::string profile_of(int rank, int size) const;
 
   // Returns the options that the user has set, for given_options.h.

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "support/temporary_folder.h"
+
 namespace tandem {
 namespace {
 
@@ -42,11 +44,8 @@ TEST(Utf8, OtherBytesAreEscapedAndReadBack) {
 
 // A name from a file, such as a tensor's, must not move the cursor of the user's terminal.
 TEST(Utf8, TheTextOfAnErrorHasNoControlCharacters) {
-  try {
-    detail::fail("the tensor \x1b[2J\r\x7f caf\u00e9:\n\tunknown");
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "the tensor \\x1b[2J\\x0d\\x7f caf\u00e9:\n\tunknown");
-  }
+  EXPECT_EQ(testing::error_of([] { detail::fail("the tensor \x1b[2J\r\x7f caf\u00e9:\n\tunknown"); }),
+            "the tensor \\x1b[2J\\x0d\\x7f caf\u00e9:\n\tunknown");
 }
 
 }  // namespace

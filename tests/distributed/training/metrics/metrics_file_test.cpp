@@ -2,7 +2,6 @@
 #include <tandem/distributed/training/metrics/metrics_file.h>
 
 #include <gtest/gtest.h>
-#include <support/arrays.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
 
