@@ -64,6 +64,11 @@ struct StateMismatch {
 //
 // A module may be added under several names, to share its weights. tie() shares a single parameter. A shared parameter
 // appears once among the parameters, under its first name. In the state dict it appears under each name.
+//
+// Several threads may call one module at the same time in evaluation mode under NoGrad, as long as none of them changes
+// its parameters, buffers, mode or hooks. Without NoGrad, the graphs of two threads lead to the same gradients: the
+// threads may call the module, but two backward() at once are an Error. Everything else is for one thread at a time,
+// because it changes the module: a call in training mode may write buffers and draw random numbers.
 class Module {
  public:
   Module() = default;

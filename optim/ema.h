@@ -22,7 +22,7 @@ struct ExponentialMovingAverageOptions {
 //
 // The first update copies the parameters. Each later update computes average = decay * average + (1 - decay) *
 // parameter. The averages have their own memory, on the device of the parameters. The object holds handles to the
-// model's parameters.
+// model's parameters. Only one thread may use it, and no other thread may use the model in the meantime.
 class ExponentialMovingAverage {
  public:
   explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers = {},

@@ -31,7 +31,7 @@ struct GradScalerOptions {
 // DistributedDataParallel all ranks hold the same gradients, so they decide identically without a message.
 //
 // The GPU checks its gradients. step() waits once for the result, because the host decides whether the optimizer runs.
-// A captured step (a CUDA graph) can't wait, so it can't contain an enabled GradScaler.
+// A captured step (a CUDA graph) can't wait, so it can't contain an enabled GradScaler. Only one thread may use it.
 class GradScaler {
  public:
   explicit GradScaler(const GradScalerOptions& options = {});

@@ -15,6 +15,7 @@ namespace tandem::optim {
 //   for (...) { ...; optimizer.step(); schedule.step(); }
 //
 // The base learning rates are those that the optimizer has at construction. The optimizer must outlive the scheduler.
+// Only one thread may use both.
 class LrScheduler {
  public:
   // Sets the optimizer to step 0 immediately. Takes one schedule for all groups, or one for each group.

@@ -47,7 +47,8 @@ struct ParameterUpdate {
 };
 
 // The constructor moves the parameters (f32) of a group into one block of memory. Each kind of state of the group is
-// also one block. All parameters of a group must be on one device, and stay there.
+// also one block. All parameters of a group must be on one device, and stay there. Only one thread at a time may use an
+// optimizer, and meanwhile no other thread may use its parameters.
 //
 // A step on a GPU may be recorded and replayed (optim/graphed_step.h), because everything that an update depends on is
 // in the GPU's memory, including the number of updates and the options. Options may change between replays. The
