@@ -49,7 +49,7 @@ LogFolder::LogFolder(const std::string& root, const std::string& run_id, bool ha
     } else {
       temporary_ = folder;
       lock_ = use_folder(folder);
-      remove_old_folders(folder.parent_path(), temporary_name);
+      remove_old_folders(folder, temporary_name);
     }
   }
   auto name = run_id;

@@ -13,8 +13,8 @@ namespace tandem::distributed {
 // The folders are ROOT/<run id>/attempt_<generation>/<rank>, so that nodes can share ROOT (torchrun uses the local
 // rank, and a new ROOT for each launcher). A later run with the same run id appends to the logs of an earlier one. If
 // `root` is empty, ROOT is a new temporary folder. The destructor removes it, unless `has_logs` is true. In that case,
-// stderr says where the logs are. Folders that killed launchers left behind are removed after a week, when the next
-// folder is made.
+// stderr says where the logs are. Folders that killed launchers left behind are removed after a week, except the
+// newest, when the next folder is made.
 class LogFolder {
  public:
   LogFolder(const std::string& root, const std::string& run_id, bool has_logs);

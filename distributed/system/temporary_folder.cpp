@@ -7,10 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace tandem::distributed {
 namespace {
@@ -40,27 +43,26 @@ fs::path temporary_root() {
 
 FileDescriptor use_folder(const fs::path& folder) { return lock(folder, LOCK_SH); }
 
-void remove_old_folders(const fs::path& root, const std::string& prefix) {
+void remove_old_folders(const fs::path& own, const std::string& prefix) {
   // A week is long enough to look at the files of a failed or killed job.
-  constexpr auto patience = std::chrono::days(7);
-  std::error_code error;
-  fs::directory_iterator entries(root, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const auto& folder = entries->path();
-    struct stat status {};
-    if (!folder.filename().string().starts_with(prefix) || ::lstat(folder.c_str(), &status) != 0) continue;
-    const auto age = std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_mtime);
-    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || age < patience) continue;
-    std::error_code ignored;
-    if (lock(folder, LOCK_EX).is_open()) fs::remove_all(folder, ignored);
+  const auto old = fs::file_time_type::clock::now() - std::chrono::days(7);
+  std::vector<std::pair<fs::file_time_type, fs::path>> others;
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(own.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
+    const auto& folder = entry->path();
+    if (folder != own && folder.filename().string().starts_with(prefix) && is_ours(folder))
+      others.emplace_back(fs::last_write_time(folder, ignored), folder);
   }
+  std::ranges::sort(others);
+  if (!others.empty()) others.pop_back();
+  for (const auto& [time, folder] : others)
+    if (time <= old && lock(folder, LOCK_EX).is_open()) fs::remove_all(folder, ignored);
 }
 
 fs::path shared_folder(const std::string& prefix, const std::string& name) {
-  const auto temporary = temporary_root();
-  const auto folder = temporary / (prefix + name);
+  const auto folder = temporary_root() / (prefix + name);
   if (::mkdir(folder.c_str(), 0700) == 0) {
-    remove_old_folders(temporary, prefix);
+    remove_old_folders(folder, prefix);
     return folder;
   }
   TANDEM_CHECK(errno == EEXIST, "cannot make the folder ", folder.string(), ": ", explain_file_error(errno));

@@ -16,9 +16,9 @@ std::filesystem::path temporary_root();
 // file system does not support locks.
 FileDescriptor use_folder(const std::filesystem::path& folder);
 
-// Removes the folders in `root` whose names begin with `prefix`, if they belong to this user, nothing was created in
-// them for a week, and no process uses them.
-void remove_old_folders(const std::filesystem::path& root, const std::string& prefix);
+// Removes the folders beside `own` whose names begin with `prefix`, if they belong to this user, nothing was created in
+// them for a week, and no process uses them. The newest of them stays, because its user may still need it.
+void remove_old_folders(const std::filesystem::path& own, const std::string& prefix);
 
 // The prefix of folders with flight records (distributed/groups/observers/flight_recorder.h).
 inline constexpr const char* flight_folders = "tandem-flight-";
