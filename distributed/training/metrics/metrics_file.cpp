@@ -1,13 +1,16 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/utf8.h>
+#include <tandem/core/base/write_all.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/distributed/training/metrics/metrics_file.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,6 +29,9 @@ static void to_json(Json& json, const Table& table) {
 }
 
 namespace {
+
+// How long a write waits for the reader of a full pipe.
+constexpr int patience_ms = 5000;
 
 // The beginning of every line.
 const std::string beginning = R"({"kind":")";
@@ -57,29 +63,37 @@ void MetricsFile::open(const std::string& path) {
   if (path.empty()) return;
   path_ = path;
   check_entries(path);
-  // If the path is a pipe without a reader, opening the stream would block. With O_NONBLOCK, opening fails in that
-  // case.
-  lock_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
-  TANDEM_CHECK(lock_.is_open(), "can't write the metrics file ", path, ": ",
+  // Opening a pipe without a reader would block, and so would writing to a full one. With O_NONBLOCK, both fail.
+  file_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
+  TANDEM_CHECK(file_.is_open(), "can't write the metrics file ", path, ": ",
                errno == ENXIO ? "it is a pipe without a reader; start the reader first" : explain_file_error(errno));
-  TANDEM_CHECK(::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || !fs::is_regular_file(path),
+  TANDEM_CHECK(::flock(file_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK || !fs::is_regular_file(path),
                "can't write the metrics file ", path, ": another job is writing it; give each job a file of its own");
-  file_.open(path, std::ios::app);
-  TANDEM_CHECK(file_, "can't write the metrics file ", path, ": it can't be opened a second time");
 }
 
 void MetricsFile::write(const std::string& kind, const std::vector<Number>& numbers,
                         const std::vector<Metric>& metrics) {
   if (path_.empty()) return;
-  if (std::exchange(is_new_, false) && ends_within_line(path_)) file_ << '\n';
+  const std::string end = std::exchange(is_new_, false) && ends_within_line(path_) ? "\n" : "";
   Json line = {{"kind", kind}};
   const auto add = [&](const std::string& name, const auto& value) {
     std::visit([&](const auto& v) { line[utf8_escaped(name)] = v; }, value);
   };
   for (const auto& [name, value] : numbers) add(name, value);
   for (const auto& metric : metrics) add(metric.name, metric.value);
-  file_ << line.dump() << std::endl;
-  TANDEM_CHECK(file_, "can't write the metrics file ", path_, ": ", explain_file_error(errno));
+  append(end + line.dump() + '\n');
+}
+
+void MetricsFile::append(std::string_view text) {
+  const auto write = [&] { text.remove_prefix(write_all(file_.get(), text.data(), text.size())); };
+  write();
+  while (!text.empty() && errno == EAGAIN) {
+    pollfd room{file_.get(), POLLOUT, 0};
+    TANDEM_CHECK(::poll(&room, 1, patience_ms) != 0, "can't write the metrics file ", path_,
+                 ": it is a pipe, and its reader has read nothing for ", patience_ms / 1000, " s");
+    write();
+  }
+  TANDEM_CHECK(text.empty(), "can't write the metrics file ", path_, ": ", explain_file_error(errno));
 }
 
 void MetricsFile::cut_back(std::int64_t epoch, std::int64_t step) {

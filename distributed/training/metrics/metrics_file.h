@@ -5,14 +5,15 @@
 #include <tandem/distributed/training/metrics/metric.h>
 
 #include <cstdint>
-#include <fstream>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace tandem::distributed {
 
-// It appends lines, and flushes each. Before open() with a path, it writes nothing. Errors name the file.
+// It appends lines, each with one system call. Before open() with a path, it writes nothing. Errors name the file. If
+// the file is a pipe whose reader has stopped, write() throws an Error after a few seconds.
 class MetricsFile {
  public:
   // An empty path opens nothing. Throws an Error if another job is writing the file: when it is resumed, cut_back()
@@ -30,9 +31,10 @@ class MetricsFile {
   void cut_back(std::int64_t epoch, std::int64_t step);
 
  private:
+  void append(std::string_view text);
+
   std::string path_;
-  std::ofstream file_;
-  FileDescriptor lock_;  // of the same file
+  FileDescriptor file_;  // locked
   bool is_new_ = true;   // whether nothing has been written
 };
 

@@ -1,12 +1,20 @@
+#include <tandem/core/base/thread.h>
 #include <tandem/distributed/training/metrics/metric.h>
 #include <tandem/distributed/training/metrics/metrics_file.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/temporary_folder.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tandem::distributed {
@@ -98,6 +106,34 @@ TEST(MetricsFile, HasOneWriter) {
   EXPECT_ERROR(second.open(path), path, "another job is writing it");
   file = MetricsFile();
   second.open(path);
+}
+
+// A reader that is slow gets every line. A reader that has stopped must not stop the training.
+TEST(MetricsFile, APipeWhoseReaderStopsIsAnError) {
+  const TemporaryFolder folder;
+  const auto path = (folder / "pipe").string();
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const FileDescriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK));
+  MetricsFile file;
+  file.open(path);
+  constexpr std::int64_t lines = 10'000;  // more than a pipe holds
+  std::string text;
+  {
+    const auto slow = start_thread<std::jthread>("slow reader", [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      std::string piece(4096, ' ');
+      while (std::count(text.begin(), text.end(), '\n') < lines) {
+        const auto count = ::read(reader.get(), piece.data(), piece.size());
+        if (count > 0) text.append(piece, 0, static_cast<std::size_t>(count));
+      }
+    });
+    for (std::int64_t i = 0; i < lines; ++i) file.write("step", {{"step", i}});
+  }
+  EXPECT_TRUE(text.ends_with("{\"kind\":\"step\",\"step\":9999}\n")) << text.substr(text.size() - 100);
+  const auto write_lines = [&] {
+    for (std::int64_t i = 0; i < lines; ++i) file.write("step", {{"step", i}});
+  };
+  EXPECT_ERROR(write_lines(), path, "its reader has read nothing for 5 s");
 }
 
 TEST(MetricsFile, NamesOfAnyBytesAreEscaped) {
