@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <thread>
 
 #include "mnist_ddp_fixture.h"
@@ -82,6 +84,28 @@ TEST_F(MnistDdpSignals, OneRanksSignalEndsAll) {
   ASSERT_EQ(kill(std::stoi(read_bytes(path("pid1"))), SIGUSR1), 0);
   EXPECT_EQ(running.finish(std::chrono::seconds(20)), 0) << running.err();
   expect_parts(running.err(), {"stopped by SIGUSR1 after " + std::to_string(newest_step("c")) + " steps"});
+}
+
+// Rank 0 gets the signal while it waits for rank 1, before there is a training that could be stopped.
+TEST_F(MnistDdpSignals, ARequestBeforeTheTrainingStopsAfterTheFirstStep) {
+  std::string program;
+  for (const auto& word : job(1, {"--checkpoint", path("c")})) program += word + " ";
+  const auto wait = "if [ $RANK = 1 ]; then while [ ! -e " + path("go") + " ]; do sleep 0.05; done; fi; ";
+  RunningProcess running({testing::tandemrun, "--nproc-per-node", "2", "sh", "-c",
+                          "echo $$ > " + path("pid") + "$RANK; " + wait + "exec " + program},
+                         {{"OMP_NUM_THREADS", "1"}});
+  const auto holds_the_signal = [&] {
+    if (!fs::exists(path("pid0"))) return false;
+    const auto status = read_bytes("/proc/" + std::to_string(std::atoi(read_bytes(path("pid0")).c_str())) + "/status");
+    const auto blocked = status.find("SigBlk:");
+    return blocked != std::string::npos &&
+           (std::stoull(status.substr(blocked + 7), nullptr, 16) >> (SIGUSR1 - 1) & 1) != 0;
+  };
+  ASSERT_TRUE(eventually(holds_the_signal)) << running.err();
+  ASSERT_EQ(kill(std::stoi(read_bytes(path("pid0"))), SIGUSR1), 0);
+  testing::write_bytes(path("go"), "");
+  EXPECT_EQ(running.finish(std::chrono::seconds(20)), 0) << running.err();
+  expect_parts(running.err(), {"stopped by SIGUSR1 after 1 step"});
 }
 
 // The disk takes 4 s, and the launcher waits for 2 s.

@@ -85,6 +85,13 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
                                           [this, grace](const std::stop_token& stop) { watch_grace(stop, *grace); });
 }
 
+void StopRequest::expect() {
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &held, nullptr);
+}
+
 StopRequest::~StopRequest() {
   if (!options_.takes_signals) return;
   for (const auto& [signal, action] : previous_) sigaction(signal, &action, nullptr);

@@ -19,7 +19,7 @@ namespace tandem::distributed {
 // A training throws this on every rank when a signal has ended it. TrainingOptions::run() turns it into the exit code.
 // It is not an Error, because nothing went wrong.
 struct StoppedBySignal : std::exception {
-  explicit StoppedBySignal(int signal) : signal(signal) {}
+  explicit StoppedBySignal(int number) : signal(number) {}
   const char* what() const noexcept override { return "stopped by a signal"; }
   int signal;
 };
@@ -43,6 +43,10 @@ class StopRequest {
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
+
+  // Lets SIGUSR1 wait for a StopRequest that handles signals. Without it, a SIGUSR1 that arrives earlier, while the
+  // ranks connect or read their data, kills the process. SIGTERM and SIGINT do so, because nothing is lost by then.
+  static void expect();
 
   struct Reason {
     int signal = 0;

@@ -217,6 +217,7 @@ int TrainingOptions::run(int argc, const char* const* argv, const std::function<
       resume = false;
       for (std::string* file : {&checkpoint, &save, &metrics, &log_dir, &profile, &find_lr}) file->clear();
     }
+    if (!checkpoint.empty() && epochs > 0) StopRequest::expect();
     check_thread_settings();
     const auto environment = environment_for(init_method);
     if (std::getenv("LOCAL_RANK") || (environment.knows_host && environment.world_size > 1)) {
