@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -329,7 +330,8 @@ void Node::copy_flight() {
   try {
     const auto folder = logs_.copy_flight();
     say(folder.empty() ? "the ranks have no flight records"
-                       : "copied the ranks' flight records. To read them: tandemrun --explain " + folder.string());
+                       : "copied the ranks' flight records. To read them: " + std::string(program_invocation_name) +
+                             " --explain " + folder.string());
   } catch (const std::exception& error) {
     say(error.what());
   }
@@ -341,7 +343,9 @@ void Node::explain_failures(const std::vector<WorkerFailure>& failures, const st
   for (auto& failure : marked) failure.is_shown = failure.host == status_.host && shown_.contains(failure.pid);
   if (!marked.empty()) err_.add(explain(marked, ended_early, seconds()));
   const auto flight = logs_.keep_flight();
-  if (!flight.empty()) say("to see what the ranks did last, run: tandemrun --explain " + flight.string());
+  if (!flight.empty())
+    say("to see what the ranks did last, run: " + std::string(program_invocation_name) + " --explain " +
+        flight.string());
 }
 
 void Node::warn_once() {

@@ -56,7 +56,7 @@ TEST_F(Flight, a_failed_job_keeps_its_records_and_says_where) {
   for (const std::string kind : {"kill", "stop", "exception"}) {
     const auto outcome = testing::run_process(job(kind), variables());
     EXPECT_GT(outcome.code, 0);
-    const auto folder = after(outcome.err, "to see what the ranks did last, run: tandemrun --explain ");
+    const auto folder = after(outcome.err, "to see what the ranks did last, run: " + tandemrun + " --explain ");
     ASSERT_TRUE(fs::is_directory(folder)) << outcome.err;
     const auto text = explain(folder);
     EXPECT_EQ(text.find("rank 1 ("), 0u) << text;
@@ -90,7 +90,8 @@ TEST_F(Flight, sigusr2_keeps_a_copy_while_the_job_goes_on) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   running.send(SIGUSR2);
   ASSERT_TRUE(eventually([&] { return running.err().find("--explain") != std::string::npos; })) << running.err();
-  const auto folder = after(running.err(), "copied the ranks' flight records. To read them: tandemrun --explain ");
+  const auto folder =
+      after(running.err(), "copied the ranks' flight records. To read them: " + tandemrun + " --explain ");
   fs::remove(folder_ / "mark");
   EXPECT_EQ(running.finish(), 0) << running.err();
   const auto text = explain(folder);

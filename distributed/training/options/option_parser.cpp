@@ -51,6 +51,16 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
+// Returns the error for an option that the parser does not know. Users of several processes may have given an option of
+// the launcher to the program.
+std::string error_for_unknown(const CLI::App& app) {
+  const std::string given = app.remaining()[0];
+  for (const char* option : {"--nproc-per-node", "--nnodes", "--node-rank", "--standalone", "--max-restarts"})
+    if (given.substr(0, given.find('=')) == option)
+      return given + " is an option of tandemrun: give it to tandemrun, before the name of the program";
+  return unknown_option(app);
+}
+
 // Turns "--batch_size=5" into "--batch-size=5".
 std::string with_dashes(std::string argument) {
   if (argument.compare(0, 2, "--") != 0) return argument;
@@ -164,7 +174,7 @@ std::string OptionParser::parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion&) {
     return app_->version();
   } catch (const CLI::ExtrasError&) {
-    throw UsageError(unknown_option(*app_));
+    throw UsageError(error_for_unknown(*app_));
   } catch (const CLI::RequiredError& error) {
     throw UsageError(std::string(error.what()) + "; --help lists all options");
   } catch (const CLI::ArgumentMismatch& error) {

@@ -360,6 +360,8 @@ TEST(TrainingOptions, an_unknown_name_is_told_the_nearest) {
   const auto result = program.run({"--bacth_size=5"});
   EXPECT_EQ(result.code, 2);
   expect_parts(result.err, {"--bacth-size=5: unknown; did you mean --batch-size? --help lists all options"});
+  Program launched;
+  expect_parts(launched.run({"--nproc_per_node", "2"}).err, {"--nproc-per-node is an option of tandemrun"});
   // Python's argparse would accept these prefixes.
   Program prefix, two;
   expect_parts(prefix.run({"--batch=5"}).err, {"--batch=5: unknown; did you mean --batch-size? "});
