@@ -113,10 +113,8 @@ void DistributedDataParallel::after_pass() {
 }
 
 void DistributedDataParallel::check_same_weights() {
-  if (!are_weights_compared_) return;
-  auto parameters = reducer_->parameters();
-  std::erase_if(parameters, [](const auto& parameter) { return !parameter.tensor.requires_grad(); });
-  distributed::check_same_weights(parameters, data::last_sharded_epoch(), *group_);
+  if (are_weights_compared_)
+    distributed::check_same_weights(reducer_->parameters(), data::last_sharded_epoch(), *group_);
 }
 
 Tensor DistributedDataParallel::operator()(const Tensor& input) {

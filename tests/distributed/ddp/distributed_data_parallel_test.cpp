@@ -434,6 +434,22 @@ TEST(DistributedDataParallel, finds_weights_that_one_rank_changed_alone) {
   }
 }
 
+TEST(DistributedDataParallel, finds_frozen_weights_that_one_rank_loaded_alone) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    nn::Sequential net{nn::Linear(4, 3), nn::ReLU(), nn::Linear(3, 2)};
+    Tensor frozen = net.parameters()[0].tensor;
+    frozen.set_requires_grad(false);
+    DistributedDataParallel ddp(net, group);
+    sum(ddp(Tensor(ops::ones({2, 4})))).backward();
+    if (group->rank() == 1) Array(frozen.value()).copy_from(ops::ones({3, 4}));
+    ddp.check_same_weights();
+  });
+  for (const auto& result : results)
+    EXPECT_NE(message_of(result).find("first parameter that differs is 0.weight, which on rank 1 differs"),
+              std::string::npos)
+        << message_of(result);
+}
+
 TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
   const auto results = run_ranks_catching(
       2,
