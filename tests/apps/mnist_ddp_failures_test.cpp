@@ -83,6 +83,19 @@ TEST_F(MnistDdp, a_peer_that_never_comes_is_named_within_the_timeout) {
   expect_parts(outcome.err, {"[rank0]: ", "rank 1 of 2 has not arrived within 1 s"});
 }
 
+// Work that grows with the number of ranks must not outlast the timeout.
+TEST_F(MnistDdp, a_huge_world_size_is_named_within_the_timeout) {
+  const auto started = [&](const std::string& size) {
+    return run_mnist_ddp(1, with_data({"--timeout", "1", "--init-method", "tcp://127.0.0.1:29873"}),
+                         {{"RANK", "0"}, {"WORLD_SIZE", size}});
+  };
+  const auto most = started("1048576");
+  EXPECT_EQ(most.code, 1);
+  EXPECT_LT(most.seconds, 10);
+  expect_parts(most.err, {"[rank0]: ", "of 1048576", "within 1 s"});
+  expect_parts(started("1048577").err, {"WORLD_SIZE", "1048577", "1048576"});
+}
+
 TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
   write_bytes(folder / "file", "");
   fs::create_directory(folder / "pipes");

@@ -450,6 +450,19 @@ TEST(DistributedDataParallel, finds_frozen_weights_that_one_rank_loaded_alone) {
         << message_of(result);
 }
 
+TEST(DistributedDataParallel, names_the_rank_that_evaluates_alone) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    nn::Sequential net{nn::Conv2d(1, 2, 1), nn::BatchNorm2d(2)};
+    DistributedDataParallel ddp(net, group);
+    const Tensor images(ops::ones({2, 1, 3, 3}));
+    sum(ddp(images)).backward();
+    if (group->rank() == 1) ddp.eval();
+    else sum(ddp(images)).backward();
+  });
+  for (const auto& result : results)
+    testing::expect_parts(message_of(result), {"rank 1", "broadcast", "buffers", "all_reduce", "gradient bucket 0"});
+}
+
 TEST(DistributedDataParallel, names_the_rank_that_began_an_epoch_alone) {
   const auto results = run_ranks_catching(
       2,

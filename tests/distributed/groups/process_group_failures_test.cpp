@@ -10,6 +10,7 @@
 #include <support/temporary_folder.h>
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 namespace tandem::distributed {
@@ -352,6 +353,25 @@ TEST(HostGroup, names_the_rank_that_a_message_over_gloo_cannot_reach) {
 }
 
 // Rank 1 gives up first, and closes its connections shortly before it says why. All ranks must blame rank 2.
+// A thread may have blocked the signal when Gloo writes to a rank that is gone. The signal must not kill the process
+// when the thread unblocks it.
+TEST(HostGroup, a_sigpipe_that_was_blocked_does_no_harm_later) {
+  std::signal(SIGPIPE, SIG_DFL);
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  testing::run_ranks_catching(
+      2,
+      [&](Group group) {
+        if (group->rank() == 1) return;
+        pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+        raise(SIGPIPE);
+        EXPECT_ANY_THROW(group->all_reduce(ops::ones({1 << 20}))->wait());
+        pthread_sigmask(SIG_UNBLOCK, &pipe, nullptr);
+      },
+      seconds(20), "gloo");
+}
+
 TEST(HostGroup, a_rank_that_gave_up_waiting_is_not_to_blame) {
   for (const std::string backend : {"gloo", "shm"}) {
     TcpStoreServer server({});
