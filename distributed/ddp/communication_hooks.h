@@ -68,7 +68,7 @@ class CommunicationHook {
   std::shared_ptr<StatefulHook> stateful_;
 };
 
-// The default hook: one all-reduce of the bucket.
+// Returns a hook that averages the bucket with one all-reduce. A hook of a program may leave some buckets to it.
 CommunicationHook all_reduce_hook();
 
 }  // namespace tandem::distributed

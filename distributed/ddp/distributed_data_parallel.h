@@ -78,8 +78,8 @@ class DistributedDataParallel {
   //   }
   [[nodiscard]] Temporarily<bool> no_sync(bool on = true) { return reducer_->no_sync(on); }
 
-  // Sets the hook that averages buckets from now on. All ranks must set the same hook. The default is
-  // all_reduce_hook().
+  // Sets the hook that averages buckets from now on. All ranks must set the same hook. Without a hook, which is the
+  // default and which nullptr restores, the reducer averages each bucket with one all-reduce.
   void set_communication_hook(CommunicationHook hook) { reducer_->set_communication_hook(std::move(hook)); }
   const CommunicationHook& communication_hook() const { return reducer_->communication_hook(); }
 

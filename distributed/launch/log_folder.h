@@ -1,4 +1,4 @@
-// The folders of the ranks' logs and error files.
+// The folders of the ranks' logs, error files and flight records.
 #pragma once
 
 #include <tandem/distributed/system/socket.h>

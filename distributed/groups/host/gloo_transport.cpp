@@ -302,7 +302,9 @@ class GlooTransport : public HostTransport {
   }
 
   void all_reduce(const Array& array, ReduceOp op, std::uint32_t tag) {
-    if (array.bytes() * static_cast<std::size_t>(size_ - 1) <= direct_bytes) return all_reduce_direct(array, op, tag);
+    // Every rank reduces a small array in rank order, so the results are bitwise identical.
+    if (array.bytes() * static_cast<std::size_t>(size_ - 1) <= direct_bytes)
+      return reduce_scatter(std::vector<Array>(size_, array), array, op, tag);
     // Each part of the array is reduced along one path around the ring and then copied, so the results are bitwise
     // identical on all ranks.
     scale_for_mean(array, op);
@@ -313,14 +315,6 @@ class GlooTransport : public HostTransport {
     options.setTag(tag);
     options.setTimeout(for_ever);
     late_as_all([&] { gloo::allreduce(options); });
-  }
-
-  // Reduces in rank order on every rank, so the results are bitwise identical, whichever message arrives first.
-  void all_reduce_direct(const Array& array, ReduceOp op, std::uint32_t tag) {
-    std::vector<Array> theirs(size_);
-    for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? array : Array::empty(array.shape(), array.dtype());
-    send_and_receive(std::vector<Array>(size_, array), theirs, tag);
-    reduce_all(theirs, array, op);
   }
 
   void reduce(const Array& array, int root, ReduceOp op, std::uint32_t tag) {
@@ -339,9 +333,7 @@ class GlooTransport : public HostTransport {
   void reduce_scatter(const std::vector<Array>& inputs, const Array& output, ReduceOp op, std::uint32_t tag) {
     std::vector<Array> theirs(size_);
     for (int r = 0; r < size_; ++r) theirs[r] = r == rank_ ? inputs[r] : Array::empty(output.shape(), output.dtype());
-    std::vector<Array> incoming = theirs;
-    incoming[rank_] = Array();
-    send_and_receive(inputs, incoming, tag);
+    send_and_receive(inputs, theirs, tag);
     reduce_all(theirs, output, op);
   }
 

@@ -53,8 +53,8 @@ class Transfer {
   virtual void wait(Deadline deadline) = 0;
 };
 
-// Only one thread at a time may call a transport, with two exceptions: send() and receive() may be called while another
-// thread is in run(), and break_off() may be called at any time.
+// Only one thread at a time may call a transport, with these exceptions: send(), receive() and allocate() may be called
+// while another thread is in run(), and break_off() may be called at any time.
 class HostTransport {
  public:
   virtual ~HostTransport() = default;
