@@ -203,7 +203,7 @@ TEST_P(FailingGroup, operations_of_two_threads_need_names) {
       [](Group group) {
         group->all_reduce(ops::ones({1}))->wait();
         std::thread([&] {
-          EXPECT_ERROR(group->all_reduce(ops::ones({1})), "two threads start operations without a name",
+          EXPECT_ERROR(group->all_reduce(ops::ones({1}))->wait(), "two threads start operations without a name",
                        "give the operations names");
           group->all_reduce(ops::ones({1}), ReduceOp::sum, "of the second thread")->wait();
         }).join();
