@@ -66,6 +66,12 @@ class Network:
             self.command("tc", "-n", name, "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst",
                          self.burst, "latency", "500ms")
 
+    def sent(self):
+        """The bytes that each host's interface has sent so far."""
+        counter = "/sys/class/net/eth0/statistics/tx_bytes"
+        commands = [["ip", "netns", "exec", host, "cat", counter] for host in self.hosts]
+        return [int(subprocess.run(command, check=True, capture_output=True).stdout) for command in commands]
+
     def __enter__(self):
         for program in ("ip", "tc"):
             if not shutil.which(program):

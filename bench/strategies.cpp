@@ -7,8 +7,9 @@
 //   strategies --model deeplabv3_resnet18 --crop 65  a segmentation network on made-up images
 //
 // Rank 0 prints one line of JSON for each strategy and round. Every strategy starts from the same weights and gets the
-// same batches, so the losses must agree. The batches are gathered and copied to the device before the clock starts. On
-// a GPU, a step ends when the device has finished its work, and `exposed` is only the time that the host waits.
+// same batches. The losses of all strategies that average gradients must agree. The batches are gathered and copied to
+// the device before the clock starts. On a GPU, a step ends when the device has finished its work, and `exposed` is
+// only the time that the host waits.
 #include <bench/counting_group.h>
 #include <tandem/nn/models/segmentation.h>
 #include <tandem/tandem.h>
@@ -18,6 +19,7 @@
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 using namespace tandem;
@@ -28,6 +30,7 @@ using tandem::bench::Traffic;
 namespace {
 
 constexpr int warm_up_steps = 3;
+constexpr int inner_steps = 10;  // of DiLoCo and local SGD; divides the usual number of measured steps
 
 // Images of noise. Their masks change the class every few pixels, without void. Sample i is the same in every process.
 class NoisePictures : public data::SampleDataset {
@@ -63,6 +66,7 @@ Factory factory(const std::string& model) {
 struct Training {
   std::function<Tensor(const Tensor&)> forward;
   std::function<void()> update;
+  bool steps_differ = false;  // only some steps communicate
 };
 
 using Group = std::shared_ptr<CountingGroup>;
@@ -81,6 +85,16 @@ Training train_with_servers(nn::Module& model, Group group, const Sgd& sgd, int 
   const auto server = std::make_shared<ParameterServer>(model, group, servers);
   const auto optimizer = server->is_server() ? std::make_shared<optim::SGD>(server->kept(), sgd) : nullptr;
   return {std::ref(model), [server, optimizer] { server->step([&] { optimizer->step(); }); }};
+}
+
+Training train_with_diloco(nn::Module& model, Group group, const Sgd& sgd, const Sgd& outer) {
+  const auto diloco = std::make_shared<DiLoCo>(model, group, DiLoCoOptions{.inner_steps = inner_steps, .outer = outer});
+  const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
+  const auto update = [diloco, optimizer] {
+    optimizer->step();
+    diloco->step();
+  };
+  return {std::ref(model), update, true};
 }
 
 // Trains with DataParallel. Each replica has one device: a share of the cores, or a GPU.
@@ -111,6 +125,10 @@ std::pair<double, double> wire_bytes() {
   return {sent, received};
 }
 
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -118,8 +136,8 @@ double median(std::vector<double> values) {
 
 // The measurements of one rank for one step.
 struct Measurement {
-  double milliseconds = 0;  // median
-  double exposed = 0;       // the communication's part of those milliseconds, median
+  double milliseconds = 0;  // median, or the mean if the steps differ
+  double exposed = 0;       // the communication's part of those milliseconds, median or mean
   double sent = 0, received = 0;
   double wire_sent = 0, wire_received = 0;
   double early_loss = 0;  // of the first measured step, before rounding errors grow
@@ -161,8 +179,8 @@ Measurement measure(nn::Module& model, Training training, Group group, const std
   group->barrier()->wait();
   const double steps = static_cast<double>(milliseconds.size());
   const auto wire_end = wire_bytes();
-  result.milliseconds = median(milliseconds);
-  result.exposed = median(exposed);
+  result.milliseconds = training.steps_differ ? mean(milliseconds) : median(milliseconds);
+  result.exposed = training.steps_differ ? mean(exposed) : median(exposed);
   result.sent /= steps;
   result.received /= steps;
   result.wire_sent = (wire_end.first - wire.first) / steps;
@@ -244,6 +262,8 @@ int main(int argc, char** argv) {
         return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
       add("ring", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, ring_hook()); });
+      add("local_sgd", [&](nn::Module& model) { return train_with_diloco(model, group, sgd, local_sgd); });
+      add("diloco", [&](nn::Module& model) { return train_with_diloco(model, group, sgd, DiLoCoOptions().outer); });
       for (int servers = 1; servers <= world; servers *= 2) {
         add("parameter_server_" + std::to_string(servers),
             [&, servers](nn::Module& model) { return train_with_servers(model, group, sgd, servers); });

@@ -71,7 +71,7 @@ void FiniteCheck::fail(const std::string& what, const Start& step) {
       fmt::format("step {}: {}, so the training ends. {}", step.progress.position().step + 1, what,
                   operation.value_or("computed once more, this rank's batch alone gives finite numbers"));
   // All ranks see the averaged gradients. The launcher should blame a rank whose own gradients are not finite.
-  if (!operation && group_.size() > 1) throw PeerError(message + ": see the other ranks");
+  if (!operation && group_.size() > 1 && !options_.trains_alone()) throw PeerError(message + ": see the other ranks");
   throw NotFinite(message);
 }
 

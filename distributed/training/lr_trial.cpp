@@ -83,11 +83,14 @@ double LrTrial::step(double lr) {
     if (ranks_with_loss > 0) loss += mean.item() * progress_.weight() * (group_.size() / ranks_with_loss);
     else missing += progress_.weight();
     if (!std::isfinite(loss)) return not_finite;
+    bool is_finite = true;
     try {
       update_(of_batch, progress_);
     } catch (const NotFinite&) {
-      return not_finite;
+      is_finite = false;
     }
+    // Ranks that average no gradients (--strategy diloco) may differ in this.
+    if (group_.sum(!is_finite, "ranks whose gradients are not finite") > 0) return not_finite;
     is_complete = progress_.completes_step();
     progress_.count();
   }

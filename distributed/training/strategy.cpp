@@ -36,6 +36,10 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
   ddp_.observe(meter_);
   // There is one server, because checkpoints contain the optimizer state of only one.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
+  if (options.strategy == StrategyChoice::localsgd)
+    diloco_.emplace(model, group_, DiLoCoOptions{.inner_steps = options.inner_steps, .outer = local_sgd});
+  if (options.strategy == StrategyChoice::diloco)
+    diloco_.emplace(model, group_, DiLoCoOptions{.inner_steps = options.inner_steps});
   if (options.strategy != StrategyChoice::dp) return;
   if (!make_replica) require_no_replicas();
   replicas_.emplace(model, make_replica, replica_devices(options));
@@ -55,9 +59,14 @@ std::string Strategy::text() const {
   if (options_.strategy == StrategyChoice::ddp) return "";
   return std::string("strategy ") + name_of(options_.strategy) +
          (replicas_ ? ": " + counted(replicas_->replicas(), "replica") + " of the model, a thread each" : "") +
-         (server_ ? ": rank 0 has the parameters and the optimizer" : "");
+         (server_ ? ": rank 0 has the parameters and the optimizer" : "") +
+         (diloco_ ? ": each rank trains alone, and all average their weights after every " +
+                        counted(options_.inner_steps, "step")
+                  : "");
 }
 
-std::string Strategy::report() const { return group_->size() > 1 && !server_ ? meter_->report().to_string() : ""; }
+std::string Strategy::report() const {
+  return group_->size() > 1 && !server_ && !diloco_ ? meter_->report().to_string() : "";
+}
 
 }  // namespace tandem::distributed

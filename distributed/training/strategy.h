@@ -1,10 +1,12 @@
 // Strategy: lets the processors of a job train one model together, with DistributedDataParallel or another --strategy.
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/data/dataset.h>
 #include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/strategies/diloco.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/training/options/training_options.h>
 
@@ -28,6 +30,9 @@ class Strategy {
   DistributedDataParallel& ddp() { return ddp_; }
   // With ps, returns the server that receives gradients and sends new parameters, otherwise null.
   ParameterServer* server() { return server_ ? &*server_ : nullptr; }
+  // With localsgd and diloco, returns the object that averages weights, otherwise null. Backward passes then average no
+  // gradients.
+  DiLoCo* diloco() { return diloco_ ? &*diloco_ : nullptr; }
   // Returns the loss of a batch, computed by the model or by its replicas.
   Tensor loss(const data::Batch& batch, const LossOf& loss_of);
   bool has_replicas() const { return replicas_.has_value(); }
@@ -43,8 +48,10 @@ class Strategy {
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
   DistributedDataParallel ddp_;
+  const Temporarily<bool> alone_ = ddp_.no_sync(options_.trains_alone());
   const std::shared_ptr<CommunicationMeter> meter_ = std::make_shared<CommunicationMeter>();
   std::optional<ParameterServer> server_;
+  std::optional<DiLoCo> diloco_;
   std::optional<DataParallel> replicas_;
 };
 

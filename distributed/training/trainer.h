@@ -41,7 +41,8 @@ namespace tandem::distributed {
 // In every option, metric and function, a step is an optimizer step. The loss of a batch is the mean over its samples.
 // With --accumulate, a step's gradient is the mean over the samples of all its batches, even if the last batch is
 // smaller. The program calls the model directly, not through DistributedDataParallel. Gradients are still averaged over
-// the ranks.
+// the ranks. With --strategy localsgd and diloco, the ranks average weights instead, after every --inner-steps steps.
+// Evaluations, checkpoints and the final model then have the mean of the ranks' weights.
 //
 // With --checkpoint, SIGTERM, SIGINT and SIGUSR1 end the training after the current step, with a checkpoint. fit() and
 // step() then throw StoppedBySignal. A loss or gradient that is not finite ends the training with an Error, before the
@@ -91,7 +92,8 @@ class Trainer {
   // losses skip it. Otherwise it is treated like any batch: its zeros count in the mean of the gradients, which is over
   // all ranks. `is_empty` is called with the batch of one rank, or of one replica, on any device.
   void leave_out(std::function<bool(const data::Batch& batch)> is_empty);
-  // Sets a function that is called after each step, for example to update an average.
+  // Sets a function that is called after each step, for example to update an average. With --strategy localsgd and
+  // diloco, it is called only after the steps in which the ranks average their weights, which are then equal.
   void after_step(std::function<void()> call);
 
   // --- training ---

@@ -46,6 +46,7 @@ TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<Process
                       .max_time = options.max_time,
                       .device = options.device()}) {
   if (strategy_.server()) update_.through(*strategy_.server());
+  if (strategy_.diloco()) job_.add(*strategy_.diloco());
 }
 
 void TrainingJob::use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts) {
@@ -109,6 +110,7 @@ bool TrainingJob::next_epoch() {
 }
 
 void TrainingJob::begin_batch(data::Batch& batch) {
+  if (strategy_.diloco()) strategy_.diloco()->use_own();
   check_.begin_batch(batch);
   batch = batch.to(options_.device());
   const bool is_first = progress_->position().batch == begin_;
@@ -154,7 +156,7 @@ void TrainingJob::end_epoch() {
   const std::int64_t epochs = progress_->position().epoch + complete;
   const bool is_last = ends_early() || epochs >= options_.epochs;
   std::vector<Metric> metrics;
-  if (is_last || epochs % options_.eval_every == 0) metrics = evaluation_.run();
+  if (is_last || epochs % options_.eval_every == 0) metrics = evaluate();
   log_.epoch(*progress_, total, metrics);
   if (const auto steps = update_.take_left_out(); steps > 0 && !std::isfinite(total))
     log_.note(
@@ -176,6 +178,15 @@ void TrainingJob::end_epoch() {
   if (!options_.checkpoint.empty() && (is_over() || is_due || is_kept)) save();
 }
 
+void TrainingJob::use_mean() {
+  if (strategy_.diloco()) strategy_.diloco()->use_mean();
+}
+
+std::vector<Metric> TrainingJob::evaluate() {
+  if (evaluation_.is_there()) use_mean();
+  return evaluation_.run();
+}
+
 bool TrainingJob::consider(const std::vector<Metric>& figures) {
   if (evaluation_.ranking().is_on()) folder_.check_kept(evaluation_.ranking());
   return evaluation_.consider(figures, *progress_);
@@ -186,10 +197,11 @@ void TrainingJob::finish() {
   if (time_is_up_)
     log_.note(fmt::format("--max-time was reached after {} in all{}", counted(progress_->position().step, "step"),
                           options_.checkpoint.empty() ? "" : ": --resume continues from there"));
-  if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluation_.run());
+  if (options_.epochs == 0 && evaluation_.is_there()) log_.evaluation(*progress_, evaluate());
   evaluation_.finish();
   profile_.finish();
   if (const auto report = strategy_.report(); !report.empty()) log_.note(report);
+  use_mean();
   run_together(*group_, [this] {
     if (group_->rank() == 0 && !options_.save.empty()) {
       job_.require_finite();
@@ -260,7 +272,9 @@ void TrainingJob::resume() {
 void TrainingJob::end_step() {
   check_.end_step(losses_.of_epoch());
   profile_.end_step(progress_->position().step);
+  const bool is_shared = !strategy_.diloco() || strategy_.diloco()->step();
   for (const auto& call : after_step_) {
+    if (!is_shared) break;
     call();
     generator_ = default_generator();
   }
@@ -271,7 +285,7 @@ void TrainingJob::end_step() {
   const bool is_mid_epoch = !progress_->epoch_is_complete() && progress_->position().step < options_.max_steps;
   bool is_due = is_mid_epoch && step_is_multiple_of(options_.save_every_steps);
   if (is_mid_epoch && step_is_multiple_of(options_.eval_every_steps)) {
-    const auto metrics = evaluation_.run();
+    const auto metrics = evaluate();
     log_.evaluation(*progress_, metrics);
     is_due |= consider(metrics) && !options_.checkpoint.empty();
   }
@@ -319,6 +333,7 @@ TrainingState TrainingJob::describe() const {
 
 void TrainingJob::save() {
   check_.look();
+  use_mean();
   ddp().check_same_weights();
   folder_.save(describe(), losses_.of_epoch(), evaluation_.ranking().best_step());
   stop_.saved(fmt::format("of step {}", progress_->position().step));

@@ -87,6 +87,9 @@ class TrainingJob {
   void check_same_data(const data::Loader& loader);
   void open_outputs();
   void resume();
+  // Gives the model the means of the ranks' weights, if they differ. The next batch brings back those of this rank.
+  void use_mean();
+  std::vector<Metric> evaluate();
   bool consider(const std::vector<Metric>& figures);  // see Evaluation
   void end_step();
   void log_step();

@@ -176,6 +176,11 @@ TEST_F(MnistDdp, trains_with_every_strategy) {
   const auto two = train(2, {"--strategy", "ddp"});
   EXPECT_EQ(train(2, {"--strategy", "ring"}), two);
   EXPECT_EQ(train(2, {"--strategy", "ps"}), two);
+  for (const char* strategy : {"localsgd", "diloco"}) {
+    const auto found = train(2, {"--strategy", strategy, "--inner-steps", "3"});
+    EXPECT_NE(found.first, two.first);
+    EXPECT_NEAR(found.second.back() / two.second.back(), 1, 0.5) << strategy;
+  }
   const auto one = train(1, {"--strategy", "ddp"});
   EXPECT_EQ(train(1, {"--strategy", "dp", "--threads", "1"}), one);
   const auto replicas = train(1, {"--strategy", "dp", "--threads", "2"});

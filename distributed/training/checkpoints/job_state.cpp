@@ -13,6 +13,9 @@ namespace {
 // A checkpoint stores the arrays of the GradScaler among those of the optimizer, with this prefix.
 const std::string scaling_prefix = "grad_scaler/";
 
+// The names of the arrays of DiLoCo have this prefix, in the state of all ranks and in that of a single rank.
+const std::string diloco_prefix = "diloco/";
+
 // The names of a StatefulHook's arrays have this prefix.
 const std::string hook_prefix = "hook/";
 
@@ -33,16 +36,24 @@ std::vector<NamedArray> take(std::vector<NamedArray>& arrays, const std::string&
 
 }  // namespace
 
+template <class T>
+JobState::Kept JobState::as_kept(const std::string& name, T& object) {
+  return {name, [&object] { return object.state_dict(); },
+          [&object](const std::vector<NamedArray>& state) { object.load_state_dict(state); }};
+}
+
 JobState::JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler)
-    : group_(group), ddp_(ddp), scaler_(scaler) {}
+    : group_(group), ddp_(ddp), scaler_(scaler), inner_{as_kept("scaler", scaler)} {}
 
 void JobState::add(optim::Optimizer& optimizer) {
-  if (++optimizers_ == 1) {
-    optimizer_ = &optimizer;
-    return;
-  }
-  keep({"optimizer" + std::to_string(optimizers_), [&optimizer] { return optimizer.state_dict(); },
-        [&optimizer](const std::vector<NamedArray>& state) { optimizer.load_state_dict(state); }});
+  inner_.push_back(as_kept("optimizer" + std::to_string(inner_.size()), optimizer));
+  if (!optimizer_) optimizer_ = &optimizer;
+  else keep(inner_.back());
+}
+
+void JobState::add(DiLoCo& diloco) {
+  diloco_ = &diloco;
+  keep(as_kept("diloco", diloco));
 }
 
 void JobState::keep(Kept kept) {
@@ -83,11 +94,16 @@ std::vector<NamedArray> JobState::of_rank(const std::string& generator, const st
   }
   if (const auto* const stateful = ddp_.communication_hook().stateful())
     append(state, hook_prefix, stateful->state_dict());
+  if (!diloco_) return state;
+  append(state, diloco_prefix, diloco_->rank_state_dict());
+  if (group_.rank() == 0) return state;  // fill() stores the optimizers of rank 0
+  for (const auto& inner : inner_) append(state, inner.name + "/", inner.state_dict());
   return state;
 }
 
 void JobState::restore(TrainingState& state, const std::function<void(const std::string&)>& note) {
   ddp_.model().load_state_dict(state.model);
+  if (diloco_) diloco_->restart();
   scaler_.load_state_dict(take(state.optimizer, scaling_prefix));
   if (optimizer_) optimizer_->load_state_dict(state.optimizer);
   restore_kept(state.kept, note);
@@ -96,19 +112,12 @@ void JobState::restore(TrainingState& state, const std::function<void(const std:
 }
 
 std::function<void()> JobState::remember() {
-  std::vector<Kept> all = kept_;
-  all.push_back({"model", [this] { return ddp_.model().state_dict(); },
-                 [this](const std::vector<NamedArray>& state) { ddp_.model().load_state_dict(state); }});
-  all.push_back({"scaler", [this] { return scaler_.state_dict(); },
-                 [this](const std::vector<NamedArray>& state) { scaler_.load_state_dict(state); }});
-  all.push_back({"ddp", [this] { return ddp_.state_dict(); },
-                 [this](const std::vector<NamedArray>& state) { ddp_.load_state_dict(state); }});
-  if (optimizer_)
-    all.push_back({"optimizer", [this] { return optimizer_->state_dict(); },
-                   [this](const std::vector<NamedArray>& state) { optimizer_->load_state_dict(state); }});
-  if (auto* const hook = ddp_.communication_hook().stateful())
-    all.push_back({"hook", [hook] { return hook->state_dict(); },
-                   [hook](const std::vector<NamedArray>& state) { hook->load_state_dict(state); }});
+  std::vector<Kept> all{as_kept("model", ddp_.model())};
+  all.insert(all.end(), kept_.begin(), kept_.end());
+  all.push_back(as_kept("scaler", scaler_));
+  all.push_back(as_kept("ddp", ddp_));
+  if (optimizer_) all.push_back(as_kept("optimizer", *optimizer_));
+  if (auto* const hook = ddp_.communication_hook().stateful()) all.push_back(as_kept("hook", *hook));
   std::vector<std::vector<NamedArray>> states;
   for (const auto& kept : all)
     for (auto& entry : states.emplace_back(kept.state_dict())) entry.array = entry.array.clone();
@@ -133,11 +142,14 @@ void JobState::restore_kept(const std::vector<NamedArray>& arrays,
 // Restores the rest of the state on which the next steps depend. It fits only the ranks that wrote it.
 void JobState::restore_ranks(TrainingState& state, const std::function<void(const std::string&)>& note) {
   const auto hook = take(state.of_rank, hook_prefix);
+  const bool has_own =
+      std::ranges::any_of(state.kept, [](const NamedArray& entry) { return entry.name.starts_with(diloco_prefix); });
   if (state.world_size != group_.size()) {
     std::string left_out;
     const auto leave_out = [&](const std::string& what) { left_out += (left_out.empty() ? "" : ", ") + what; };
     if (!state.ddp.empty()) leave_out("order of gradients in the buckets");
     if (!hook.empty()) leave_out("state of the communication hook");
+    if (has_own) leave_out("weights and optimizer state of each rank");
     if (state.has_own_random_numbers) leave_out("random numbers of each rank, which start again");
     else default_generator().set_state(state.generator);
     if (!left_out.empty())
@@ -153,11 +165,18 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
   if (!hook.empty() && !stateful)
     note("note: this run has no such communication hook and ignores the state of the checkpoint's hook");
   if (!hook.empty() && stateful) stateful->load_state_dict(hook);
+  if (diloco_ && has_own) restore_own(state.of_rank);
   for (const auto& [name, array] : state.of_rank) {
     if (name == "generator") state.generator = text_of(array);
     if (name == "generator_now") state.generator_now = text_of(array);
   }
   default_generator().set_state(state.generator);
+}
+
+void JobState::restore_own(std::vector<NamedArray>& arrays) {
+  diloco_->load_rank_state_dict(take(arrays, diloco_prefix));
+  if (group_.rank() == 0) return;
+  for (const auto& inner : inner_) inner.load_state_dict(take(arrays, inner.name + "/"));
 }
 
 }  // namespace tandem::distributed

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/strategies/diloco.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/optimizer.h>
@@ -18,6 +19,9 @@ class JobState {
   JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler);
 
   void add(optim::Optimizer& optimizer);
+  // The ranks train alone between outer steps. Each rank then has its own optimizer state, loss scale and weights. The
+  // model must hold the means of the weights (DiLoCo::use_mean) when a checkpoint is written.
+  void add(DiLoCo& diloco);
   // Any other object with a state dict. The state must be the same on all ranks.
   struct Kept {
     std::string name;
@@ -41,15 +45,19 @@ class JobState {
   [[nodiscard]] std::function<void()> remember();
 
  private:
+  template <class T>
+  static Kept as_kept(const std::string& name, T& object);
   void restore_kept(const std::vector<NamedArray>& arrays, const std::function<void(const std::string&)>& note);
   void restore_ranks(TrainingState& state, const std::function<void(const std::string&)>& note);
+  void restore_own(std::vector<NamedArray>& arrays);
 
   ProcessGroup& group_;
   DistributedDataParallel& ddp_;
   optim::GradScaler& scaler_;
   optim::Optimizer* optimizer_ = nullptr;  // the first optimizer
   std::vector<Kept> kept_;                 // includes further optimizers
-  int optimizers_ = 0;
+  std::vector<Kept> inner_;                // the scaler and all optimizers
+  DiLoCo* diloco_ = nullptr;
 };
 
 }  // namespace tandem::distributed

@@ -16,7 +16,9 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
   static const std::map<StrategyChoice, std::vector<const char*>> lacks = {
       {StrategyChoice::dp, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
       {StrategyChoice::ps, {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
-      {StrategyChoice::ring, {"--compress"}}};
+      {StrategyChoice::ring, {"--compress"}},
+      {StrategyChoice::localsgd, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
+      {StrategyChoice::diloco, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}}};
   const auto lacking = lacks.find(strategy);
   if (lacking == lacks.end()) return;
   for (const char* name : lacking->second)
@@ -80,6 +82,8 @@ void check_together(const TrainingOptions& options) {
     throw UsageError("--find-lr starts from the program's own weights: leave out --resume");
   if (given.contains("--profile-steps") && options.profile.empty())
     throw UsageError("--profile-steps: needs --profile FILE, where the trace is written");
+  if (given.contains("--inner-steps") && !options.trains_alone())
+    throw UsageError("--inner-steps: needs --strategy localsgd or diloco");
   check_files(options);
   check_strategy(options.strategy, given, options.dtype);
 }

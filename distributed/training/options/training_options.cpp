@@ -134,7 +134,9 @@ void TrainingOptions::add_training_options(const std::string& shared) {
            {.min = 1e-6, .max = 1e6});
   p.choice(shared, "--unused", unused, "how to treat parameters without a gradient (error)");
   p.choice(shared, "--compress", compress, "compression of gradients in transit (none)");
-  p.choice(shared, "--strategy", strategy, "how to average gradients: docs/strategies.md (ddp)");
+  p.choice(shared, "--strategy", strategy, "how processes train together: docs/strategies.md (ddp)");
+  p.number(shared, "--inner-steps", inner_steps, "with localsgd and diloco, steps from one average to the next (50)",
+           {.min = 1, .max = 1e9});
   p.flag(shared, "--sync-bn", sync_bn, "batch norm with the statistics of all processes' batches");
   p.text(shared, "--checkpoint", "DIR", checkpoint, "folder for checkpoints");
   p.number(shared, "--save-every", save_every, "epochs between checkpoints (1)", {.min = 1, .max = 1e9});

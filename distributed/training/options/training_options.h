@@ -93,8 +93,9 @@ class TrainingOptions {
   Unused unused = Unused::error;
   Compression compress = Compression::none;
   StrategyChoice strategy = StrategyChoice::ddp;
-  bool sync_bn = false;    // a Trainer converts the batch norms
-  std::string checkpoint;  // a folder; empty: none
+  std::int64_t inner_steps = 50;  // of each process, from one average of the weights to the next: localsgd and diloco
+  bool sync_bn = false;           // a Trainer converts the batch norms
+  std::string checkpoint;         // a folder; empty: none
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
@@ -129,6 +130,8 @@ class TrainingOptions {
   Device graph_device() const {
     return graph && accumulate == 1 && dtype != DType::f16 && strategy == StrategyChoice::ddp ? device_ : Device{};
   }
+  // Returns whether the strategy averages weights after many steps instead of gradients in each step.
+  bool trains_alone() const { return strategy == StrategyChoice::localsgd || strategy == StrategyChoice::diloco; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
   CommunicationHook communication_hook() const;  // --compress, --strategy ring; null: none

@@ -29,6 +29,7 @@ struct Options : TrainingOptions {
   explicit Options(const std::string& name) : TrainingOptions("strategy_test", "") {
     strategy = value_named<StrategyChoice>(name);
     quiet = true;
+    inner_steps = 3;
     epochs = 2;
     batch_size = 4;
     threads = 2;  // for dp
@@ -102,7 +103,7 @@ TEST(Strategy, ReplicasTrainAsRanksDo) {
 }
 
 TEST(Strategy, EachOneAccumulatesAndGoesOnToTheBit) {
-  for (const char* strategy : {"ddp", "ring", "ps", "dp"}) {
+  for (const char* strategy : {"ddp", "ring", "ps", "dp", "localsgd", "diloco"}) {
     const int ranks = std::string(strategy) == "dp" ? 1 : 2;
     const testing::TemporaryFolder folder;
     const auto accumulates = [](Options& options) { options.accumulate = 2; };
