@@ -34,6 +34,7 @@
 #include <tandem/data/transforms.h>
 #include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/compress_hook.h>
+#include <tandem/distributed/ddp/differentiable_collectives.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/ddp/powersgd.h>
