@@ -244,6 +244,8 @@ int main(int argc, char** argv) {
         return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
       add("ring", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, ring_hook()); });
+      add("hierarchical",
+          [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, hierarchical_hook(group)); });
       for (int servers = 1; servers <= world; servers *= 2) {
         add("parameter_server_" + std::to_string(servers),
             [&, servers](nn::Module& model) { return train_with_servers(model, group, sgd, servers); });

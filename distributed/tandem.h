@@ -46,6 +46,7 @@
 #include <tandem/distributed/job/together.h>
 #include <tandem/distributed/launch/spawn.h>
 #include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>

@@ -16,7 +16,8 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
   static const std::map<StrategyChoice, std::vector<const char*>> lacks = {
       {StrategyChoice::dp, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
       {StrategyChoice::ps, {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
-      {StrategyChoice::ring, {"--compress"}}};
+      {StrategyChoice::ring, {"--compress"}},
+      {StrategyChoice::hierarchical, {"--compress"}}};
   const auto lacking = lacks.find(strategy);
   if (lacking == lacks.end()) return;
   for (const char* name : lacking->second)
