@@ -30,6 +30,15 @@ class CountingGroup : public distributed::ForwardingGroup {
   // The traffic since the last call to take().
   Traffic take() { return std::exchange(*traffic_, {}); }
 
+  // Operations of the subgroup count for this group.
+  std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) override {
+    auto part = ForwardingGroup::subgroup(ranks);
+    if (!part) return nullptr;
+    auto counting = std::make_shared<CountingGroup>(std::move(part));
+    counting->traffic_ = traffic_;
+    return counting;
+  }
+
   std::shared_ptr<distributed::Work> start(distributed::Operation operation) override {
     count(operation);
     const Stopwatch stopwatch(*traffic_);

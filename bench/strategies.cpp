@@ -264,6 +264,8 @@ int main(int argc, char** argv) {
       add("ring", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, ring_hook()); });
       add("local_sgd", [&](nn::Module& model) { return train_with_diloco(model, group, sgd, local_sgd); });
       add("diloco", [&](nn::Module& model) { return train_with_diloco(model, group, sgd, DiLoCoOptions().outer); });
+      add("hierarchical",
+          [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, hierarchical_hook(group)); });
       for (int servers = 1; servers <= world; servers *= 2) {
         add("parameter_server_" + std::to_string(servers),
             [&, servers](nn::Module& model) { return train_with_servers(model, group, sgd, servers); });

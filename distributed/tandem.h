@@ -34,6 +34,7 @@
 #include <tandem/data/transforms.h>
 #include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/compress_hook.h>
+#include <tandem/distributed/ddp/differentiable_collectives.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/ddp/powersgd.h>
@@ -46,6 +47,7 @@
 #include <tandem/distributed/launch/spawn.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/diloco.h>
+#include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>

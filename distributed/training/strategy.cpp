@@ -1,4 +1,5 @@
 #include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/training/metrics/console.h>
 #include <tandem/distributed/training/strategy.h>
 
@@ -32,7 +33,8 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
     : options_(options),
       group_(std::move(group)),
       ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
-  ddp_.set_communication_hook(options.communication_hook());
+  ddp_.set_communication_hook(options.strategy == StrategyChoice::hierarchical ? hierarchical_hook(group_)
+                                                                               : options.communication_hook());
   ddp_.observe(meter_);
   // There is one server, because checkpoints contain the optimizer state of only one.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);

@@ -26,7 +26,7 @@ class Strategy {
   Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
            const DataParallel::Factory& make_replica);
 
-  // Holds the model. With ddp and ring, it averages gradients in the backward pass.
+  // Holds the model. With ddp, ring and hierarchical, it averages gradients in the backward pass.
   DistributedDataParallel& ddp() { return ddp_; }
   // With ps, returns the server that receives gradients and sends new parameters, otherwise null.
   ParameterServer* server() { return server_ ? &*server_ : nullptr; }

@@ -7,9 +7,9 @@
 
 namespace tandem::distributed {
 
-enum class DeviceChoice { automatic, cpu, cuda };                   // automatic: a GPU if this build and host have one
-enum class Compression { none, bf16, f16, powersgd };               // of gradients that are sent
-enum class StrategyChoice { ddp, dp, ps, ring, localsgd, diloco };  // docs/strategies.md
+enum class DeviceChoice { automatic, cpu, cuda };      // automatic: a GPU if this build and host have one
+enum class Compression { none, bf16, f16, powersgd };  // of gradients that are sent
+enum class StrategyChoice { ddp, dp, ps, ring, hierarchical, localsgd, diloco };  // docs/strategies.md
 
 constexpr std::int64_t least_sweep_steps = 10;  // of the learning-rate finder (lr_finder.h)
 
@@ -31,7 +31,11 @@ struct tandem::EnumNames<tandem::distributed::Compression> {
 template <>
 struct tandem::EnumNames<tandem::distributed::StrategyChoice> {
   using S = distributed::StrategyChoice;
-  static constexpr NamedValue<S> all[] = {
-      {"ddp", S::ddp},           {"dp", S::dp},        {"ps", S::ps}, {"ring", S::ring},
-      {"localsgd", S::localsgd}, {"diloco", S::diloco}};
+  static constexpr NamedValue<S> all[] = {{"ddp", S::ddp},
+                                          {"dp", S::dp},
+                                          {"ps", S::ps},
+                                          {"ring", S::ring},
+                                          {"hierarchical", S::hierarchical},
+                                          {"localsgd", S::localsgd},
+                                          {"diloco", S::diloco}};
 };

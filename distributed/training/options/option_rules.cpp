@@ -17,6 +17,7 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
       {StrategyChoice::dp, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
       {StrategyChoice::ps, {"--compress", "--unused", "--bucket-cap-mb", "--find-lr"}},
       {StrategyChoice::ring, {"--compress"}},
+      {StrategyChoice::hierarchical, {"--compress"}},
       {StrategyChoice::localsgd, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
       {StrategyChoice::diloco, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}}};
   const auto lacking = lacks.find(strategy);

@@ -134,7 +134,8 @@ class TrainingOptions {
   bool trains_alone() const { return strategy == StrategyChoice::localsgd || strategy == StrategyChoice::diloco; }
   InitOptions init_options() const;
   BucketSizes bucket_sizes() const;
-  CommunicationHook communication_hook() const;  // --compress, --strategy ring; null: none
+  // Returns the hook of --compress or --strategy ring, else null. That of --strategy hierarchical needs the group.
+  CommunicationHook communication_hook() const;
   // Returns the options for a loader of the training samples: this process's shard in random order, in batches of
   // --batch-size.
   data::LoaderOptions loader_options(const ProcessGroup& group) const;

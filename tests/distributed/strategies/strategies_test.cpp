@@ -5,6 +5,7 @@
 #include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
 #include <tandem/distributed/system/cores.h>
@@ -28,6 +29,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -100,6 +102,78 @@ TEST(RingAllReduce, refuses_what_it_cannot_compute) {
   EXPECT_THROW(ring_all_reduce(*group, ops::ones({2}, DType::i64), ReduceOp::mean), Error);
 }
 
+// ---- The hierarchy
+
+// One letter for each rank, which is its host.
+std::string host_of(const std::string& hosts, int rank) { return hosts.substr(static_cast<std::size_t>(rank), 1); }
+
+const std::vector<std::string> placements = {"a", "aa", "ab", "aba", "aabb", "abab", "abbcb"};
+
+TEST(HierarchicalAllReduce, finds_the_ranks_of_each_host_and_their_leaders) {
+  const std::map<std::string, std::vector<int>> members = {{"a", {0}}, {"b", {1, 2, 4}}, {"c", {3}}};
+  run_ranks(5, [&](Group group) {
+    const auto host = host_of("abbcb", group->rank());
+    const auto hierarchy = make_hierarchy(*group, host);
+    const auto& mine = members.at(host);
+    EXPECT_EQ(hierarchy.size, 5);
+    ASSERT_EQ(hierarchy.on_host->size(), static_cast<int>(mine.size()));
+    EXPECT_EQ(mine[static_cast<std::size_t>(hierarchy.on_host->rank())], group->rank());
+    ASSERT_EQ(hierarchy.leaders != nullptr, group->rank() == mine[0]);
+    if (hierarchy.leaders) {
+      EXPECT_EQ(hierarchy.leaders->size(), 3);
+    }
+  });
+  run_ranks(3, [](Group group) {
+    const auto hierarchy = make_hierarchy(*group);  // these ranks really share a host
+    EXPECT_EQ(hierarchy.on_host->size(), 3);
+    EXPECT_EQ(hierarchy.leaders != nullptr, group->rank() == 0);
+  });
+}
+
+TEST(HierarchicalAllReduce, reduces_as_all_reduce_does_on_any_hosts) {
+  for (const char* backend : {"auto", "gloo"}) {
+    for (const auto& hosts : placements) {
+      SCOPED_TRACE(std::string(backend) + " " + hosts);
+      run_ranks(
+          static_cast<int>(hosts.size()),
+          [&](Group group) {
+            const auto hierarchy = make_hierarchy(*group, host_of(hosts, group->rank()));
+            for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+              for (const std::int64_t count : {0, 1, 7, 100003}) {
+                const Array expected = numbers_of(group->rank(), count, DType::f32), found = expected.clone();
+                group->all_reduce(expected, op)->wait();
+                hierarchical_all_reduce(hierarchy, found, op);
+                testing::expect_same(expected, found, std::to_string(count) + " elements");
+              }
+            }
+          },
+          std::chrono::seconds(60), backend);
+    }
+  }
+}
+
+TEST(HierarchicalAllReduce, averages_an_array_with_gaps_identically_on_all_ranks) {
+  run_ranks(5, [](Group group) {
+    auto values = testing::counting({5, 7});
+    ops::scale_(values, 0.1 * (group->rank() + 1));
+    const Array view = testing::strided(values);
+    const Array expected = values.clone();
+    hierarchical_all_reduce(make_hierarchy(*group, host_of("abbcb", group->rank())), view, ReduceOp::mean);
+    group->all_reduce(expected, ReduceOp::mean)->wait();
+    testing::expect_close(expected, view, 1e-6, "mean");
+
+    const Array mine = view.contiguous(), rank_0 = mine.clone();
+    group->broadcast(rank_0, 0)->wait();
+    testing::expect_same(rank_0, mine, "the result");
+  });
+}
+
+TEST(HierarchicalAllReduce, refuses_a_mean_of_whole_numbers_and_a_missing_group) {
+  const auto hierarchy = make_hierarchy(*local_group());
+  EXPECT_THROW(hierarchical_all_reduce(hierarchy, ops::ones({2}, DType::i64), ReduceOp::mean), Error);
+  EXPECT_THROW(hierarchical_hook(nullptr), Error);
+}
+
 // ---- All strategies train alike
 
 constexpr optim::SGDOptions sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-3};
@@ -170,6 +244,21 @@ Training train_ring(Group group) {
       });
 }
 
+Training train_hierarchical(Group group, const std::string& hosts) {
+  manual_seed(1 + group->rank());
+  auto model = plain_network();
+  DistributedDataParallel ddp(model, group, {.buckets = {.first_bytes = 4, .bytes = 4}});
+  ddp.set_communication_hook(hierarchical_hook(group, host_of(hosts, group->rank())));
+  const auto meter = std::make_shared<CommunicationMeter>();
+  ddp.observe(meter);
+  optim::SGD optimizer(model.parameters(), sgd);
+  const auto training = train(
+      model, group, [&](const Tensor& x) { return ddp(x); }, [&] { optimizer.step(); });
+  EXPECT_EQ(meter->report().buckets.size(), 4U);  // all steps of a bucket overlap with others
+  EXPECT_GT(meter->report().communication, 0);
+  return training;
+}
+
 Training train_parameter_server(Group group, int servers) {
   manual_seed(1 + group->rank());
   auto model = plain_network();
@@ -211,6 +300,18 @@ TEST(Strategies, ring_trains_as_one_process_and_as_ddp) {
   }
 }
 
+TEST(Strategies, hierarchical_trains_as_one_process_and_as_ddp) {
+  const auto alone = train_alone();
+  for (const std::string hosts : {"a", "aa", "ab", "aba", "aabb", "abab", "abbc"}) {
+    SCOPED_TRACE(hosts);
+    run_ranks(static_cast<int>(hosts.size()), [&](Group group) {
+      const auto found = train_hierarchical(group, hosts);
+      expect_equal(alone, found, 1e-6);
+      expect_equal(train_ddp(group), found, 1e-6);
+    });
+  }
+}
+
 TEST(Strategies, parameter_server_trains_as_one_process_and_as_ddp) {
   const auto alone = train_alone();
   for (const int size : {2, 3, 4}) {
@@ -226,22 +327,28 @@ TEST(Strategies, parameter_server_trains_as_one_process_and_as_ddp) {
   }
 }
 
-// Both strategies add in the order of the ranks, and a half or a quarter of a float is exact.
-TEST(Strategies, parameter_server_is_ddp_over_shared_memory_to_the_bit) {
+// These strategies add in the order of the ranks, and a half or a quarter of a float is exact.
+TEST(Strategies, parameter_server_and_hierarchy_are_ddp_over_shared_memory_to_the_bit) {
   for (const int size : {2, 4}) {
     run_ranks(
-        size, [&](Group group) { expect_equal(train_ddp(group), train_parameter_server(group, 2), 0); },
+        size,
+        [&](Group group) {
+          const auto ddp = train_ddp(group);
+          expect_equal(ddp, train_parameter_server(group, 2), 0);
+          expect_equal(ddp, train_hierarchical(group, std::string(static_cast<std::size_t>(size), 'a')), 0);
+        },
         std::chrono::seconds(60), "shm");
   }
 }
 
-TEST(Strategies, parameter_server_and_ring_train_over_tcp) {
+TEST(Strategies, parameter_server_ring_and_hierarchy_train_over_tcp) {
   const auto alone = train_alone();
   run_ranks(
       3,
       [&](Group group) {
         expect_equal(alone, train_parameter_server(group, 2), 1e-6);
         expect_equal(alone, train_ring(group), 1e-6);
+        expect_equal(alone, train_hierarchical(group, "aba"), 1e-6);
       },
       std::chrono::seconds(60), "gloo");
 }

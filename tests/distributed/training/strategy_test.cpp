@@ -84,11 +84,13 @@ void expect_near(const std::vector<float>& expected, const std::vector<float>& f
 }
 
 // Half of a float is exact, and two numbers have the same sum in either order.
-TEST(Strategy, RingAndServerGiveTheBitsOfDdpOnTwoRanks) {
+TEST(Strategy, EachOneGivesTheBitsOfDdpOnTwoRanks) {
   const auto ddp = train(2, "ddp");
   EXPECT_EQ(train(2, "ring"), ddp);
   EXPECT_EQ(train(2, "ps"), ddp);
-  for (const char* strategy : {"ring", "ps"}) expect_near(train(3, "ddp"), train(3, strategy), strategy);
+  EXPECT_EQ(train(2, "hierarchical"), ddp);
+  for (const char* strategy : {"ring", "ps", "hierarchical"})
+    expect_near(train(3, "ddp"), train(3, strategy), strategy);
 }
 
 // With one process, all strategies are the same. The batch of two replicas is that of two ranks together.
@@ -100,10 +102,11 @@ TEST(Strategy, ReplicasTrainAsRanksDo) {
   EXPECT_EQ(train(1, "dp", one), alone);
   EXPECT_EQ(train(1, "ring"), alone);
   EXPECT_EQ(train(1, "ps"), alone);
+  EXPECT_EQ(train(1, "hierarchical"), alone);
 }
 
 TEST(Strategy, EachOneAccumulatesAndGoesOnToTheBit) {
-  for (const char* strategy : {"ddp", "ring", "ps", "dp", "localsgd", "diloco"}) {
+  for (const char* strategy : {"ddp", "ring", "hierarchical", "ps", "dp", "localsgd", "diloco"}) {
     const int ranks = std::string(strategy) == "dp" ? 1 : 2;
     const testing::TemporaryFolder folder;
     const auto accumulates = [](Options& options) { options.accumulate = 2; };
