@@ -13,6 +13,7 @@
 #include <tandem/distributed/training/options/gpu_choice.h>
 #include <tandem/distributed/training/options/option_rules.h>
 #include <tandem/distributed/training/options/program_end.h>
+#include <tandem/distributed/training/options/stop_request.h>
 #include <tandem/distributed/training/options/training_options.h>
 
 #include <omp.h>
