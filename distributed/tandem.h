@@ -39,6 +39,7 @@
 #include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/ddp/powersgd.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
+#include <tandem/distributed/elastic/elastic_training.h>
 #include <tandem/distributed/job/failure_report.h>
 #include <tandem/distributed/job/init.h>
 #include <tandem/distributed/job/program.h>

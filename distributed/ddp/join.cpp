@@ -1,6 +1,6 @@
 #include <tandem/distributed/ddp/join.h>
+#include <tandem/distributed/ddp/share_optimizer.h>
 
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,30 +15,6 @@ const char* name_of(JoinRounds::Step step) {
     case JoinRounds::Step::backward: return "backward";
     default: return "nothing";
   }
-}
-
-// Copies the state of `optimizer` on rank `root` to all ranks. A rank that has made no step has no state yet.
-void share_state(optim::Optimizer& optimizer, Device device, ProcessGroup& group, int root) {
-  std::vector<NamedArray> state = optimizer.state_dict();
-  std::ostringstream said;
-  for (const auto& [name, array] : state) {
-    said << name << '\n' << array.ndim();
-    for (const auto size : array.shape()) said << ' ' << size;
-    said << '\n';
-  }
-  std::istringstream heard(group.broadcast_string(said.str(), root, "names of the optimizer's state"));
-  if (group.rank() != root) {
-    state.clear();
-    for (std::string name; std::getline(heard, name); heard.ignore()) {
-      int ndim = 0;
-      heard >> ndim;
-      Shape shape = Shape::filled(ndim, 0);
-      for (int d = 0; d < ndim; ++d) heard >> shape[d];
-      state.push_back({name, Array::empty(shape, DType::f32, device)});
-    }
-  }
-  for (const auto& [name, array] : state) group.broadcast(array, root, name)->wait();
-  if (group.rank() != root) optimizer.load_state_dict(state);
 }
 
 }  // namespace
@@ -125,7 +101,7 @@ void join(DistributedDataParallel& ddp, const std::function<void()>& body, const
   ddp.share_parameters(rounds.lead());
   ddp.share_buffers(rounds.lead());
   for (optim::Optimizer* optimizer : options.optimizers)
-    share_state(*optimizer, ddp.model().parameters().front().tensor.device(), *ddp.group(), rounds.lead());
+    share_optimizer(*optimizer, ddp.model().parameters().front().tensor.device(), *ddp.group(), rounds.lead());
 }
 
 }  // namespace tandem::distributed

@@ -5,6 +5,7 @@
 #include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/job/init.h>
+#include <tandem/distributed/job/program.h>
 #include <tandem/distributed/job/rendezvous.h>
 
 #include <cstdlib>
@@ -88,6 +89,9 @@ void check_init_method(const std::string& method) {
 namespace {
 
 std::shared_ptr<ProcessGroup> group_of_job(const InitOptions& options) {
+  if (const char* elastic = std::getenv("TANDEM_ELASTIC"); elastic && *elastic)
+    throw UsageError(
+        "this program calls init(), whose process group does not survive a rank: start it without --elastic");
   auto environment = environment_for(options.init_method);
   const bool on_gpus =
       options.backend == GroupBackend::nccl || (options.backend == GroupBackend::automatic && !options.device.is_cpu());

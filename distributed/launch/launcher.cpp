@@ -135,6 +135,7 @@ std::map<std::string, std::string> Node::variables(const JobAssignment& assignme
       {"TANDEM_STORE_TOKEN", token_},
       {"TANDEM_STORE_TOKEN_FILE", ""},
       {"TANDEM_LAUNCHER", "tandemrun"},
+      {"TANDEM_ELASTIC", options_.elastic_restarts ? "1" : ""},
   };
   if (!std::getenv("OMP_NUM_THREADS")) {
     ours["OMP_NUM_THREADS"] = std::to_string(std::max(1, cores_ / options_.processes));

@@ -58,12 +58,6 @@ bool read_report(const std::string& path, WorkerFailure& failure) {
   return true;
 }
 
-std::string describe_end(const WorkerFailure& failure) {
-  const auto& end = failure.end;
-  if (end.has_exited) return "exit code " + std::to_string(end.status);
-  return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
-}
-
 // Returns how many processes the kernel has killed for lack of memory in this process's control group. Without a
 // control group, or if this process is in the root group, returns the number for the whole machine. Returns nullopt if
 // the kernel does not provide the number.
@@ -83,6 +77,12 @@ std::optional<std::int64_t> memory_kills() {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
+
+std::string describe_end(const WorkerFailure& failure) {
+  const auto& end = failure.end;
+  if (end.has_exited) return "exit code " + std::to_string(end.status);
+  return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
+}
 
 MemoryWatch::MemoryWatch() : kills_before_(memory_kills()) {}
 

@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/deadline.h>
+#include <tandem/distributed/launch/job_assignment.h>
 #include <tandem/distributed/launch/worker_group.h>
 #include <tandem/distributed/system/cores.h>
 
@@ -95,10 +96,11 @@ WorkerGroup::WorkerGroup(const LaunchOptions& options, const std::vector<std::st
                          const std::function<bool()>& is_interrupted)
     : options_(options), out_(out), err_(err), guardian_(std::make_unique<Guardian>(logs.temporary().string())) {
   const auto path = find_program(program.front());
-  workers_.reserve(static_cast<std::size_t>(options.processes));
+  start_again_ = [this, &program, path, ranks, &logs](int local_rank, int restarts) {
+    return start(program, path, ranks, logs, local_rank, restarts);
+  };
   try {
-    for (int i = 0; i < options.processes && !is_interrupted(); ++i)
-      workers_.push_back(start(program, path, ranks, logs, i));
+    for (int i = 0; i < options.processes && !is_interrupted(); ++i) workers_.push_back(start_again_(i, 0));
   } catch (...) {
     end_all();
     throw;
@@ -154,13 +156,18 @@ WorkerStream* WorkerGroup::connect(Worker& worker, int fd, const std::string& fo
 }
 
 WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, const std::string& path,
-                                       const LocalRanks& ranks, const LogFolder& logs, int local_rank) {
+                                       const LocalRanks& ranks, const LogFolder& logs, int local_rank, int restarts) {
   Worker worker;
   worker.local_rank = local_rank;
+  worker.restarts = restarts;
   worker.rank = ranks.first_rank + local_rank;
   const auto folder = logs.of(ranks.generation, worker.rank).string();
   worker.error_file = folder + "/error.json";
   auto variables = ranks.variables;
+  if (restarts > 0) {
+    worker.error_file = folder + "/error_" + std::to_string(restarts) + ".json";
+    variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(restarts);
+  }
   variables["RANK"] = std::to_string(worker.rank);
   variables["LOCAL_RANK"] = std::to_string(local_rank);
   variables["ROLE_RANK"] = std::to_string(ranks.first_role_rank + local_rank);
@@ -194,7 +201,8 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
 }
 
 void WorkerGroup::notice_ends() {
-  for (auto& worker : workers_) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    auto& worker = workers_[i];
     if (!worker.is_running) continue;
     siginfo_t info{};
     // With WNOWAIT, the process stays a zombie until the worker group is destroyed. Its pid is also the number of its
@@ -212,6 +220,10 @@ void WorkerGroup::notice_ends() {
       worker.end = {true, 0, is_stopping_, worker.end.seen};  // its program's status is unknown
     if (!worker.end.has_failed() || is_stopping_) continue;
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
+    if (options_.elastic_restarts && (is_running() || !ended_well().empty())) {
+      replace(worker);
+      continue;
+    }
     if (has_failed_) continue;
     has_failed_ = true;
     // Ranks that fail together should all report that before the launcher tells them to stop. 200 ms is long for
@@ -219,6 +231,22 @@ void WorkerGroup::notice_ends() {
     // user.
     stop_at_ = RunningTime::now() + std::chrono::milliseconds(200);
   }
+}
+
+void WorkerGroup::replace(const Worker& worker) {
+  kill(-worker.pid, SIGKILL);  // its descendants
+  WorkerFailure failure;
+  failure.end = worker.end;
+  failure.hint = worker.hint;
+  const bool is_usage = worker.end.has_exited && worker.end.status == usage_exit_code;
+  const bool restarts = worker.restarts < *options_.elastic_restarts && !is_usage && ended_well().empty();
+  err_.add("tandemrun: rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
+           ") failed: " + describe_end(failure) + "; the others continue" +
+           (restarts ? ", and it starts again: restart " + std::to_string(worker.restarts + 1) + " of " +
+                           std::to_string(*options_.elastic_restarts)
+                     : " without it") +
+           "\n");
+  if (restarts) workers_.push_back(start_again_(worker.local_rank, worker.restarts + 1));
 }
 
 void WorkerGroup::stop(int signal) {
@@ -244,6 +272,10 @@ void WorkerGroup::kill_running() {
 
 void WorkerGroup::act_on_time() {
   notice_ends();
+  // An elastic job continues without a rank that is suspended. At its end, nothing resumes that rank.
+  const bool is_left_over = options_.elastic_restarts && !has_killed_ && !ended_well().empty() && is_running();
+  if (is_left_over && std::ranges::all_of(workers_, [](auto& w) { return !w.is_running || is_stopped(w.pid); }))
+    kill_running();
   const auto now = RunningTime::now();
   if (now >= stop_at_) stop(SIGTERM);
   if (now < kill_at_) return;

@@ -9,6 +9,7 @@
 #include <tandem/distributed/launch/worker_process.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -70,6 +71,7 @@ class WorkerGroup {
   struct Worker {
     int local_rank = 0;
     int rank = 0;
+    int restarts = 0;  // how often this rank was started before, alone
     pid_t pid = -1;
     bool is_running = true;
     bool has_lost_leader = false;  // a signal ended the process itself, and others of its group go on
@@ -84,7 +86,7 @@ class WorkerGroup {
   };
 
   Worker start(const std::vector<std::string>& program, const std::string& path, const LocalRanks& ranks,
-               const LogFolder& logs, int local_rank);
+               const LogFolder& logs, int local_rank, int restarts);
   WorkerStream* connect(Worker& worker, int fd, const std::string& folder, FileDescriptor& theirs);
   bool shows(int local_rank, int fd) const;
   void end_all();
@@ -93,6 +95,8 @@ class WorkerGroup {
   // Records which processes have ended. The group stops 200 ms after the first failure, so other ranks can still fail
   // by themselves and report that.
   void notice_ends();
+  // With elastic_restarts: starts the rank of a failed worker again, if it may restart.
+  void replace(const Worker& worker);
   void drain();
 
   const LaunchOptions& options_;
@@ -102,7 +106,8 @@ class WorkerGroup {
   // Every WorkerGroup has its own Guardian. A guardian remembers the numbers of Unix process groups, and the system
   // later reuses these numbers for other processes.
   std::unique_ptr<Guardian> guardian_;
-  std::vector<Worker> workers_;
+  std::deque<Worker> workers_;  // a deque, because replace() adds workers while others are in use
+  std::function<Worker(int local_rank, int restarts)> start_again_;
 
   bool has_failed_ = false;
   bool is_stopping_ = false;

@@ -92,6 +92,21 @@ TEST(MnistExample, has_the_numbers_of_mnist_ddp) {
   }
 }
 
+TEST(ElasticExample, learns_under_the_launcher_and_alone) {
+  const TemporaryFolder folder;
+  write_subset(folder.path(), 1000, 500);
+  for (const int processes : {1, 3}) {
+    std::vector<std::string> command;
+    if (processes > 1) command = {tandemrun, "--elastic", "--nproc-per-node", std::to_string(processes)};
+    command.push_back(std::string(TANDEM_PROGRAM_DIR) + "/examples/elastic");
+    const auto example = run_process(command, {{"TANDEM_DATA", folder.path().string()}, {"OMP_NUM_THREADS", "1"}});
+    ASSERT_EQ(example.code, 0) << example.err;
+    expect_parts(example.out, {"Epoch 1, " + std::to_string(processes) + " ranks: test accuracy", "Epoch 3, "});
+    const auto mark = std::string("accuracy ");
+    EXPECT_GT(std::stod(example.out.substr(example.out.rfind(mark) + mark.size())), 70) << example.out;
+  }
+}
+
 TEST(MnistExample, explains_a_failure) {
   const auto outcome =
       run_process({std::string(TANDEM_PROGRAM_DIR) + "/examples/mnist"}, {{"TANDEM_DATA", "/nowhere/mnist"}});

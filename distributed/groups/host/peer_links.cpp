@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/distributed/groups/host/peer_links.h>
+#include <tandem/distributed/groups/signs_of_life.h>
 #include <tandem/distributed/system/keyed_hash.h>
 #include <tandem/distributed/system/random_text.h>
 
@@ -8,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -177,8 +179,12 @@ class Linking {
     for (auto late = missing_ranks(); !late.empty(); late = missing_ranks()) {
       std::vector<pollfd> waiting{{listener_.get(), POLLIN, 0}};
       for (const auto& caller : callers) waiting.push_back({caller.get(), POLLIN, 0});
-      const bool in_time = poll_until(waiting.data(), waiting.size(), deadline_) && RunningTime::now() < deadline_;
-      TANDEM_CHECK(in_time, "shared memory: these ranks did not reach ", members_[rank_].name(),
+      poll_until(waiting.data(), waiting.size(),
+                 std::min(deadline_, RunningTime::now() + std::chrono::milliseconds(100)));
+      for (const int r : late)
+        TANDEM_CHECK(!has_left(store_, r), "shared memory: ", members_[r].name(), " ended before it reached ",
+                     members_[rank_].name());
+      TANDEM_CHECK(RunningTime::now() < deadline_, "shared memory: these ranks did not reach ", members_[rank_].name(),
                    " in time: ", names_of(members_, late));
       std::vector<FileDescriptor> silent;
       for (std::size_t i = 0; i < callers.size(); ++i) {
