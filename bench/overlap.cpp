@@ -1,6 +1,6 @@
-// One rank of the benchmark bench/overlap, which starts this program and sends it commands.
+// One rank of the benchmarks bench/overlap and bench/scaling, which start this program and send it commands.
 //
-//   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES
+//   overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES [WAIT_MS SPREAD]
 //
 // The rank, the size and the address of the store come from torchrun's variables. The program trains LAYERS linear
 // layers of WIDTH x WIDTH on batches of random numbers. COMMANDS.<rank> is a pipe with one line "WHAT STEPS" per
@@ -8,18 +8,28 @@
 //   compute         steps without communication
 //   communication   the all-reduces of a step, and nothing else
 //   step            whole steps
+//   sharded         steps without DDP, then a reduce-scatter and an all-gather of all gradients, as in ZeRO-1
+//   all_reduce/N    an all-reduce of N bytes, and nothing else
+//
+// With WAIT_MS, each layer also waits for so many milliseconds in forward and for twice as long in backward. Many ranks
+// with small layers then fit on few cores. In each step, a rank's waits are multiplied by exp(SPREAD z). z is drawn
+// from a normal distribution.
+//
 // Every rank answers with one line of JSON on its standard output: the milliseconds of each step.
 #include <tandem/tandem.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -32,32 +42,50 @@ double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+// Returns `x`. Takes `forward` milliseconds, and `backward` milliseconds in the backward pass.
+Tensor wait_both_ways(const Tensor& x, double forward, double backward) {
+  const auto wait = [](double time) { std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(time)); };
+  wait(forward);
+  return autograd::record("wait_both_ways", {x}, x.value().clone(),
+                          [=](const Array& grad, autograd::Needs) -> autograd::Gradients {
+                            wait(backward);
+                            return {grad};
+                          });
+}
+
 struct Net : nn::Module {
   Net(int count, std::int64_t width) {
     for (int i = 0; i < count; ++i) layers.push_back(&add("layer" + std::to_string(i), nn::Linear(width, width)));
   }
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (auto* layer : layers) y = relu((*layer)(y));
+    for (auto* layer : layers) {
+      y = relu((*layer)(y));
+      if (wait > 0) y = wait_both_ways(y, wait, 2 * wait);
+    }
     return y;
   }
   std::vector<nn::Linear*> layers;
+  double wait = 0;  // milliseconds
 };
 
 class Rank {
  public:
-  Rank(std::shared_ptr<ProcessGroup> group, int layers, std::int64_t width, std::int64_t batch, std::size_t bucket)
+  Rank(std::shared_ptr<ProcessGroup> group, int layers, std::int64_t width, std::int64_t batch, std::size_t bucket,
+       double wait, double spread)
       : group_(std::move(group)),
+        wait_(wait),
+        spread_(spread),
+        random_(static_cast<std::uint32_t>(group_->rank())),
         model_(layers, width),
         ddp_(model_, group_, {.buckets = {.first_bytes = bucket, .bytes = bucket}}),
         optimizer_(model_.parameters(), {.lr = 1e-3}) {
-    std::mt19937 random(static_cast<std::uint32_t>(group_->rank()));
     std::normal_distribution<float> normal;
     std::vector<float> numbers(static_cast<std::size_t>(batch * width));
-    for (float& number : numbers) number = normal(random);
+    for (float& number : numbers) number = normal(random_);
     inputs_ = Tensor(Array::from(numbers, {batch, width}));
     std::vector<std::int64_t> classes(static_cast<std::size_t>(batch));
-    for (std::int64_t& c : classes) c = static_cast<std::int64_t>(random()) % width;
+    for (std::int64_t& c : classes) c = static_cast<std::int64_t>(random_()) % width;
     labels_ = Array::from(classes, {batch});
     // The buckets are rebuilt after the first step, and stay the same from the second step on.
     const auto meter = std::make_shared<CommunicationMeter>();
@@ -81,6 +109,11 @@ class Rank {
         part = train();
       } else if (what == "communication") {
         communicate();
+      } else if (what == "sharded") {
+        const auto alone = ddp_.no_sync();
+        part = train([this] { exchange_shards(); });
+      } else if (what.starts_with("all_reduce/")) {
+        group_->all_reduce(message_of(std::stol(what.substr(11))))->wait();
       } else {
         detail::fail("there is no measurement of '", what, "'");
       }
@@ -94,15 +127,33 @@ class Rank {
   }
 
  private:
-  // Trains one step. Returns the milliseconds of its backward pass.
-  double train() {
+  // Trains one step. Calls `exchange` before the optimizer. Returns the milliseconds of the backward pass.
+  double train(const std::function<void()>& exchange = [] {}) {
+    model_.wait = wait_ * std::exp(spread_ * std::normal_distribution<double>()(random_));
     const Tensor loss = criterion_(ddp_(inputs_), labels_);
     optimizer_.zero_grad();
     const auto begin = Clock::now();
     loss.backward();
     const double backward = milliseconds_since(begin);
+    exchange();
     optimizer_.step();
     return backward;
+  }
+
+  // Averages this rank's part of all gradients, and gathers all parts.
+  void exchange_shards() {
+    std::int64_t bytes = 0;
+    for (const auto& message : messages_) bytes += static_cast<std::int64_t>(message.bytes());
+    const Array mine = message_of(bytes / group_->size());
+    const std::vector<Array> all(static_cast<std::size_t>(group_->size()), mine);
+    group_->reduce_scatter(mine.clone(), all, ReduceOp::mean)->wait();
+    std::vector<Array> gathered;
+    for (int r = 0; r < group_->size(); ++r) gathered.push_back(mine.clone());
+    group_->all_gather(gathered, mine)->wait();
+  }
+
+  Array message_of(std::int64_t bytes) {
+    return group_->allocate({bytes / static_cast<std::int64_t>(sizeof(float))}, DType::f32);
   }
 
   void communicate() {
@@ -112,6 +163,9 @@ class Rank {
   }
 
   const std::shared_ptr<ProcessGroup> group_;
+  const double wait_;    // of a layer in forward, in milliseconds
+  const double spread_;  // of the waits of a step
+  std::mt19937 random_;
   Net model_;
   DistributedDataParallel ddp_;
   optim::SGD optimizer_;
@@ -124,13 +178,14 @@ class Rank {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::cerr << "usage: overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES\n";
+  if (argc != 6 && argc != 8) {
+    std::cerr << "usage: overlap_rank COMMANDS LAYERS WIDTH BATCH BUCKET_BYTES [WAIT_MS SPREAD]\n";
     return 2;
   }
   try {
     const auto group = init({.backend = GroupBackend::gloo, .interface = "eth0"});
-    Rank rank(group, std::stoi(argv[2]), std::stol(argv[3]), std::stol(argv[4]), std::stoul(argv[5]));
+    const double wait = argc == 8 ? std::stod(argv[6]) : 0, spread = argc == 8 ? std::stod(argv[7]) : 0;
+    Rank rank(group, std::stoi(argv[2]), std::stol(argv[3]), std::stol(argv[4]), std::stoul(argv[5]), wait, spread);
     std::ifstream pipe(argv[1] + ("." + std::to_string(group->rank())));
     std::string what;
     for (int steps = 0; pipe >> what >> steps;) std::cout << rank.measure(what, steps).dump() << std::endl;

@@ -1,59 +1,74 @@
 #include <tandem/core/base/check.h>
-#include <tandem/core/base/deadline.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/system/host_identity.h>
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <iomanip>
 #include <map>
 #include <sstream>
 
 namespace tandem::distributed {
 namespace {
 
-std::string key(int rank) { return "member/" + std::to_string(rank); }
+Member member_from(const std::string& description) {
+  std::istringstream text(description);
+  Member member;
+  (text >> member.rank).ignore();
+  for (auto* line : {&member.host, &member.pid, &member.loopback, &member.backend, &member.cannot_share})
+    std::getline(text, *line);
+  return member;
+}
 
 }  // namespace
 
 std::string Member::name() const { return "rank " + std::to_string(rank) + " (" + host + ", pid " + pid + ")"; }
 
+std::string join_texts(const std::vector<std::string>& texts) {
+  std::ostringstream joined;
+  for (const auto& text : texts) joined << std::quoted(text);
+  return joined.str();
+}
+
+std::vector<std::string> split_texts(const std::string& joined) {
+  std::vector<std::string> texts;
+  std::istringstream from(joined);
+  for (std::string text; from >> std::quoted(text);) texts.push_back(text);
+  return texts;
+}
+
+std::vector<std::string> exchange_texts(Store& store, const std::string& name, int rank, int size,
+                                        const std::string& mine, Store::Timeout timeout) {
+  std::vector<std::string> keys, texts;
+  for (int r = 0; r < size; ++r) keys.push_back(name + "/" + std::to_string(r));
+  store.set(keys[rank], mine);
+  try {
+    store.wait(rank == 0 ? keys : std::vector{name}, timeout);
+  } catch (const Error& error) {
+    int missing = 0;
+    while (missing < size && store.check({keys[missing]})) ++missing;
+    detail::fail("rank ", rank, " of ", size, " waited ", static_cast<double>(timeout.count()) / 1000, " s for rank ",
+                 missing % size, " to join the process group: is it running, with the same MASTER_ADDR and ",
+                 "MASTER_PORT? (", error.what(), ")");
+  }
+  if (rank != 0) return split_texts(store.get(name));
+  for (const auto& key : keys) texts.push_back(store.get(key));
+  store.set(name, join_texts(texts));
+  return texts;
+}
+
 Members collect_members(Store& store, int rank, int size, Member mine, Store::Timeout timeout) {
-  using Clock = RunningTime;
   std::ostringstream text;
   text << mine.rank << '\n' << host_name() << '\n' << getpid() << '\n' << loopback_identity() << '\n';
   text << mine.backend << '\n' << mine.cannot_share;
-  store.set(key(rank), text.str());
-
   Members members;
-  const auto deadline = Clock::now() + timeout;
-  for (int r = 0; r < size; ++r) {
-    const auto left = std::chrono::duration_cast<Store::Timeout>(deadline - Clock::now());
-    try {
-      store.wait({key(r)}, std::max(left, Store::Timeout(1)));
-    } catch (const Error& error) {
-      detail::fail("rank ", rank, " of ", size, " waited ", static_cast<double>(timeout.count()) / 1000, " s for rank ",
-                   r, " to join the process group: is it running, with the same MASTER_ADDR and MASTER_PORT? (",
-                   error.what(), ")");
-    }
-    members.push_back(member_of(store, r));
-  }
+  for (const auto& description : exchange_texts(store, "member", rank, size, text.str(), timeout))
+    members.push_back(member_from(description));
   return members;
 }
 
-Member member_of(Store& store, int rank) {
-  std::istringstream text(store.get(key(rank)));
-  Member member;
-  std::string number;
-  std::getline(text, number);
-  member.rank = std::stoi(number);
-  std::getline(text, member.host);
-  std::getline(text, member.pid);
-  std::getline(text, member.loopback);
-  std::getline(text, member.backend);
-  std::getline(text, member.cannot_share);
-  return member;
-}
+Member member_of(Store& store, int rank) { return member_from(store.get("member/" + std::to_string(rank))); }
 
 bool share_a_host(const Members& members) {
   return std::all_of(members.begin(), members.end(),

@@ -21,6 +21,17 @@ struct Member {
 
 using Members = std::vector<Member>;  // by rank in the group
 
+// Several texts as one text, in which they are quoted, and the same texts again.
+std::string join_texts(const std::vector<std::string>& texts);
+std::vector<std::string> split_texts(const std::string& joined);
+
+// Writes this rank's text to the store, and returns the texts of all ranks, by rank. The call is collective. Rank 0
+// reads the texts one by one and publishes them as one value. If each rank read them one by one, the store would answer
+// size^2 reads. Throws an Error that names the first rank without a text after `timeout`. `name` is unique in the
+// store.
+std::vector<std::string> exchange_texts(Store& store, const std::string& name, int rank, int size,
+                                        const std::string& mine, Store::Timeout timeout);
+
 // Writes this rank's description to the store, and reads the descriptions of all other ranks. The call is collective.
 // Throws an Error that names the first rank that does not join within `timeout`. The caller sets three members of
 // `mine`: the backend of this process, why it can't share memory, and its rank in the whole job (which may differ from

@@ -17,8 +17,10 @@ namespace {
 using Clock = RunningTime;
 constexpr char failed = '!';  // the first character of a failed rank's text
 // The time between two checks whether a rank is still alive. It is half the pause of the watchdog's thread, which
-// writes the signs of life.
+// writes the signs of life. In large groups it grows with the number of ranks, so that their checks leave the store
+// time for other queries.
 constexpr std::chrono::milliseconds look{250};
+constexpr std::chrono::hours no_limit{24 * 365};  // for ranks that wait for rank 0, which has a limit itself
 
 // A round in which all ranks exchange a text. It uses the store, because a rank can wait there for longer than the
 // timeout of a group's operation.
@@ -32,8 +34,8 @@ class TextRound {
   // A rank calls this when it has the texts of all ranks. All ranks have then started this round, so they have read the
   // texts of the last round, and reported whether it failed.
   void remove_last_round() {
-    store_.delete_key(key(group_.rank(), round_ - 1));
-    if (group_.rank() == 0) store_.delete_key(seen(round_ - 1));
+    for (const auto& last : {key(group_.rank(), round_ - 1), all(round_ - 1), seen(round_ - 1)})
+      store_.delete_key(last);
   }
 
   // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until `others`
@@ -47,21 +49,41 @@ class TextRound {
     }
   }
 
-  // Waits for the text of `rank`. Throws a PeerError if that rank has left, gives no sign of life or takes too long, or
-  // if the group has failed.
-  std::string text_of(int rank, const OwnWork& work) {
+  // Returns every rank's text, by rank. Rank 0 waits for the texts one by one and publishes them as one value, or the
+  // reason why one does not come. The other ranks only wait for rank 0. Throws a PeerError if a rank has left, gives no
+  // sign of life or takes too long, or if the group has failed.
+  std::vector<std::string> texts_of_all(const OwnWork& work) try {
+    std::vector<std::string> texts;
+    if (group_.rank() != 0) {
+      await(key(0), 0, work);
+      const auto published = await(all(round_), 0, {work.what, no_limit});
+      if (published[0] == failed) throw PeerError(published.substr(1));
+      return split_texts(published);
+    }
+    for (int r = 0; r < group_.size(); ++r) texts.push_back(await(key(r), r, work));
+    store_.set(all(round_), join_texts(texts));
+    return texts;
+  } catch (const PeerError& error) {
+    if (group_.rank() == 0) store_.set(all(round_), failed + std::string(error.what()));
+    leave(group_.size() - 2);  // one of the other ranks is gone
+    throw;
+  }
+
+ private:
+  // Waits for a key that `rank` sets, and returns its value.
+  std::string await(const std::string& wanted, int rank, const OwnWork& work) {
     const auto start = Clock::now();
     SeenSign sign;
     for (;;) {
       try {
-        store_.wait({key(rank)}, look);
-        return store_.get(key(rank));
+        store_.wait({wanted}, look * (1 + group_.size() / 64));
+        return store_.get(wanted);
       } catch (const Error&) {
-        if (store_.check({key(rank)})) continue;
+        if (store_.check({wanted})) continue;
       }
       ask_for_signs(store_);
       const auto name = [&] { return member_of(store_, rank).name(); };
-      if (has_left(store_, rank) && !store_.check({key(rank)}))
+      if (has_left(store_, rank) && !store_.check({wanted}))
         throw PeerError(name() + " has left, while the other ranks wait for " + work.what);
       if (const auto failure = failure_of_group(store_); !failure.empty()) throw PeerError(failure);
       sign.update(last_sign(store_, rank));
@@ -76,9 +98,10 @@ class TextRound {
     }
   }
 
- private:
   static std::string key(int rank, std::int64_t round) { return fmt::format("together/{}/{}", round, rank); }
   std::string key(int rank) const { return key(rank, round_); }
+  // The key for the texts of all ranks.
+  static std::string all(std::int64_t round) { return fmt::format("together/{}/all", round); }
   // The key for the number of ranks that have noticed the failure of a round.
   static std::string seen(std::int64_t round) { return fmt::format("together/{}/seen", round); }
 
@@ -90,17 +113,11 @@ class TextRound {
 // Returns every rank's text, by rank.
 std::vector<std::string> texts_of_all(ProcessGroup& group, const std::string& mine, const OwnWork& work) {
   if (group.size() == 1) return {mine};
-  TextRound texts(group, mine);
-  std::vector<std::string> all;
-  try {
-    for (int r = 0; r < group.size(); ++r) all.push_back(r == group.rank() ? mine : texts.text_of(r, work));
-  } catch (const PeerError&) {
-    texts.leave(group.size() - 2);  // one of the other ranks is gone
-    throw;
-  }
-  texts.remove_last_round();
+  TextRound round(group, mine);
+  const auto all = round.texts_of_all(work);
+  round.remove_last_round();
   if (std::any_of(all.begin(), all.end(), [](const auto& text) { return text[0] == failed; }))
-    texts.leave(group.size() - 1);
+    round.leave(group.size() - 1);
   return all;
 }
 

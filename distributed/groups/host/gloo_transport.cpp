@@ -40,21 +40,21 @@ constexpr std::uint64_t probe_slot = 0x7full << 56;
 
 class StoreAdapter : public gloo::rendezvous::Store {
  public:
-  StoreAdapter(distributed::Store& store, Milliseconds timeout) : store_(store), timeout_(timeout) {}
+  explicit StoreAdapter(distributed::Store& store) : store_(store) {}
   void set(const std::string& key, const std::vector<char>& data) override {
     store_.set(key, std::string(data.begin(), data.end()));
   }
   std::vector<char> get(const std::string& key) override {
-    wait({key});
     const std::string value = store_.get(key);
     return {value.begin(), value.end()};
   }
-  void wait(const std::vector<std::string>& keys) override { store_.wait(keys, timeout_); }
-  void wait(const std::vector<std::string>& keys, const Milliseconds&) override { wait(keys); }
+  // Gloo waits for a key before it gets the key, but get() waits too. Two waits would be too many queries in a large
+  // job: each rank gets the addresses of every other rank.
+  void wait(const std::vector<std::string>&) override {}
+  void wait(const std::vector<std::string>&, const Milliseconds&) override {}
 
  private:
   distributed::Store& store_;
-  Milliseconds timeout_;
 };
 
 // Gloo's own timeouts also count the time during which this process is stopped, so a GlooAlarm ends the waits instead.
@@ -81,7 +81,7 @@ class GlooTransport : public HostTransport {
       auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
       // While connecting, Gloo waits five times the context's timeout for each peer.
       context->setTimeout(std::max(options.timeout / 5, Milliseconds(1)));
-      StoreAdapter adapter(*store, options.timeout);
+      StoreAdapter adapter(*store);
       context->connectFullMesh(adapter, device);
       context->setTimeout(options.timeout);
       context_ = context;

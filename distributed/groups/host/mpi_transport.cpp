@@ -63,13 +63,9 @@ class MpiTransport : public HostTransport {
                  "(Open MPI: pmix)");
     // A rank of the job may have a different rank in MPI. Waiting for all ranks here also shortens the call below,
     // during which the other groups of this process can't use MPI.
-    const auto key = [](int r) { return "mpi/" + std::to_string(r); };
-    store.set(key(rank_), std::to_string(world_rank));
     std::vector<int> world_ranks;
-    for (int r = 0; r < size_; ++r) {
-      store.wait({key(r)}, options.timeout);
-      world_ranks.push_back(std::stoi(store.get(key(r))));
-    }
+    for (const auto& text : exchange_texts(store, "mpi", rank_, size_, std::to_string(world_rank), options.timeout))
+      world_ranks.push_back(std::stoi(text));
     comm_ = communicator_of(std::move(world_ranks), options.timeout);
     const std::lock_guard lock(mpi_.mutex);
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);

@@ -131,8 +131,6 @@ struct Address {
   std::string secret;  // every caller must know it
 };
 
-std::string key(int rank) { return "segment/" + std::to_string(rank); }
-
 // Links one rank to all others. Each rank calls the ranks before it, and answers the ranks after it.
 class Linking {
  public:
@@ -143,10 +141,11 @@ class Linking {
     TANDEM_CHECK(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&mine), length) == 0 &&
                      listen(listener_.get(), SOMAXCONN) == 0,
                  "shared memory: could not make a Unix socket: ", errno_text());
-    store.set(key(rank), own_.name + "\n" + own_.secret);
   }
 
   std::vector<PeerLink> run() {
+    addresses_ = exchange_texts(store_, "segment", rank_, static_cast<int>(links_.size()),
+                                own_.name + "\n" + own_.secret, store_.timeout());
     for (int r = 0; r < rank_; ++r) links_[r] = call_rank(r);
     answer_later_ranks();
     return std::move(links_);
@@ -232,12 +231,7 @@ class Linking {
   }
 
   Address address_of(int r) const {
-    std::string text;
-    try {
-      text = store_.get(key(r));
-    } catch (const Error& error) {
-      detail::fail("shared memory: ", members_[r].name(), " did not publish the address of its socket: ", error.what());
-    }
+    const std::string& text = addresses_.at(static_cast<std::size_t>(r));
     TANDEM_CHECK(text.size() == own_.name.size() + 1 + own_.secret.size() && text[own_.name.size()] == '\n',
                  "shared memory: the store's entry for ", members_[r].name(),
                  " is not an address in this version's format");
@@ -262,7 +256,8 @@ class Linking {
   const Deadline deadline_;
   const Address own_{"tandem-" + random_text(secret_bytes / 8), random_text(secret_bytes / 8)};
   const FileDescriptor listener_ = unix_socket();
-  std::vector<PeerLink> links_;  // by rank
+  std::vector<std::string> addresses_;  // by rank, as texts
+  std::vector<PeerLink> links_;         // by rank
 };
 
 }  // namespace

@@ -14,7 +14,11 @@ namespace {
 // queries.
 constexpr std::chrono::milliseconds period{500};    // between two checks of the store
 constexpr std::chrono::milliseconds patience{500};  // the watchdog asks the other ranks about slower operations
-constexpr double silent_seconds = 2;                // errors mention a rank after four periods without a sign of life
+// In each period, the ranks of a waiting group together observe about so many ranks: all of them in groups of up to 45
+// ranks, and in larger groups each rank observes a few, in turn. If each of 1,024 ranks observed all, the store would
+// have a million queries in a period.
+constexpr int observed_in_period = 2048;
+constexpr double silent_seconds = 2;  // errors mention a rank after four periods without a sign of life
 
 }  // namespace
 
@@ -60,6 +64,8 @@ void Watchdog::run() {
 
 // Checks the store regularly until the group ends or fails, or until the store is gone.
 void Watchdog::look_at_store() {
+  const int size = static_cast<int>(members_.size());
+  int next = 0;  // the rank that was observed last, counted from this rank, so the ranks observe different ones
   try {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -76,8 +82,9 @@ void Watchdog::look_at_store() {
       lock.unlock();
       if (failure.empty() && waits) {
         ask_for_signs(*store_);
-        for (int r = 0; r < static_cast<int>(members_.size()); ++r) {
-          if (r != rank_) observe(r);
+        for (int i = std::min(size - 1, std::max(1, observed_in_period / size)); i > 0; --i) {
+          next = next % (size - 1) + 1;
+          observe((rank_ + next) % size);
         }
         failure = find_difference();
         if (!failure.empty()) failure = report_to_ranks(*store_, failure);

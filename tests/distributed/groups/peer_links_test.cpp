@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -112,6 +113,10 @@ Outcome link_with(const std::function<void(const std::string& name)>& stranger, 
     }
     outcome.time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
   });
+  if (!rank_1_comes) {  // the other ranks publish their addresses, but don't call
+    TcpStore store(options);
+    for (int r = 1; r < size; ++r) store.set("segment/" + std::to_string(r), "an address");
+  }
   stranger(new_socket(before));
   if (rank_1_comes) {
     try {
@@ -164,16 +169,20 @@ TEST(PeerLinks, StrangersWhoCallWithoutPauseDoNotMoveTheDeadline) {
 
 TEST(PeerLinks, OtherUsersAreTurnedAwayAtOnce) {
   if (geteuid() != 0) GTEST_SKIP() << "NOT RUN: needs root, to become another user";
-  bool turned_away = false;
+  std::atomic<bool> has_called = false, turned_away = false;
+  std::thread other_user;
   const auto outcome = link_with([&](const std::string& name) {
-    // The system call changes only this thread. glibc's function would change the whole process.
-    std::thread([&] {
-      ASSERT_EQ(syscall(SYS_setresuid, -1, 65534, -1), 0);
+    other_user = std::thread([&, name] {
+      // The system call changes only this thread. glibc's function would change the whole process.
+      EXPECT_EQ(syscall(SYS_setresuid, -1, 65534, -1), 0);
       const auto stranger = connect_as_stranger(name);
+      has_called = true;
       char byte = 0;
       turned_away = wait_readable(stranger, RunningTime::now() + seconds(10)) && recv(stranger.get(), &byte, 1, 0) <= 0;
-    }).join();
+    });
+    while (!has_called) std::this_thread::sleep_for(milliseconds(1));
   });
+  other_user.join();
   EXPECT_TRUE(turned_away);
   EXPECT_EQ(text_of(outcome.error), "");
   EXPECT_LT(outcome.time, seconds(10));

@@ -45,7 +45,7 @@ TEST(RunTogether, leaves_a_constant_number_of_keys) {
       }
       group->barrier()->wait();
       for (int round = 1; group->rank() == 0 && round <= rounds; ++round) {
-        for (const char* key : {"/0", "/1", "/2", "/seen"})
+        for (const char* key : {"/0", "/1", "/2", "/all", "/seen"})
           keys += group->store()->check({"together/" + std::to_string(round) + key}) ? 1 : 0;
       }
       group->barrier()->wait();
@@ -108,17 +108,28 @@ TEST(RunTogether, ends_when_a_rank_works_longer_than_its_work_may_take) {
 
 TEST(RunTogether, ends_when_a_rank_that_others_wait_for_is_gone) {
   const auto start = std::chrono::steady_clock::now();
-  const auto results = testing::run_ranks_catching(
-      3,
-      [](testing::Group group) {
-        if (group->rank() == 1) return;
-        run_together(*group, [] {});
-      },
-      std::chrono::seconds(60));
-  for (const int r : {0, 2}) {
-    testing::expect_parts(testing::message_of(results[r]), {"rank 1 (", ", pid ", ") has left"});
+  for (const int gone : {0, 1}) {
+    const auto results = testing::run_ranks_catching(
+        3,
+        [&](testing::Group group) {
+          if (group->rank() == gone) return;
+          run_together(*group, [] {});
+        },
+        std::chrono::seconds(60));
+    for (const int r : {1 - gone, 2})
+      testing::expect_parts(testing::message_of(results[r]),
+                            {"rank " + std::to_string(gone) + " (", ", pid ", ") has left"});
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+// Rank 0 publishes the texts of all ranks. If it does not, the other ranks blame rank 0.
+TEST(RunTogether, ends_when_rank_0_is_gone_before_it_publishes) {
+  const auto results = testing::run_ranks_catching(3, [](testing::Group group) {
+    if (group->rank() == 0) return group->store()->set("together/1/0", "");
+    run_together(*group, [] {});
+  });
+  for (const int r : {1, 2}) testing::expect_parts(testing::message_of(results[r]), {"rank 0 (", ") has left"});
 }
 
 TEST(RunFirst, rank_0_is_done_before_the_others_begin) {
