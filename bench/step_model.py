@@ -86,8 +86,9 @@ def ring_or_direct(link, ranks, n):
 
 
 def tree(link, ranks, n):
-    """All-reduce up and down two pipelined binary trees, as NCCL does between hosts: P. Sanders, J. Speck, J. L. Traeff,
-    "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35 (2009)."""
+    """All-reduce up and down two pipelined binary trees, as NCCL does between hosts: P. Sanders, J. Speck,
+    J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35
+    (2009)."""
     return 2 * (math.ceil(math.log2(ranks)) * link.latency + n / link.rate) if ranks > 1 else 0.0
 
 
@@ -149,8 +150,8 @@ def ddp(all_reduce):
 
 def zero(reduce_scatter, all_gather, overlaps=True):
     """ZeRO-1 and ZeRO-2 (S. Rajbhandari et al., arXiv:1910.02054): each rank averages and updates a part, and the new
-    weights are gathered after the optimizer. The optimizer has 1 / W of the work. Without `overlaps`, the gradients wait
-    for the end of backward."""
+    weights are gathered after the optimizer. The optimizer has 1 / W of the work. Without `overlaps`, the gradients
+    wait for the end of backward."""
     def step(job, network, ranks):
         slow = job.scaled(largest_factor(job.spread, ranks))
         if overlaps:
