@@ -22,7 +22,7 @@ int calls_of_a_waiting_rank(int size) {
   GroupObservers observers(
       {[](const ObservedGroup& group) { return std::make_unique<Watchdog>(group, nullptr); }},
       {store, "shm", size - 1, members, [](const std::string& reason) { ADD_FAILURE() << reason; }});
-  ObservedOperation operation(observers, {.kind = Operation::Kind::barrier}, 1, "barrier");
+  ObservedOperation operation(observers, {.kind = Operation::Kind::barrier, .name = ""}, 1, "barrier");
   operation.set_running();
   std::this_thread::sleep_for(std::chrono::milliseconds(1700));
   operation.end(false);
