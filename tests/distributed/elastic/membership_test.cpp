@@ -4,6 +4,7 @@
 #include <tandem/distributed/store/tcp_store.h>
 
 #include <gtest/gtest.h>
+#include <support/running_process.h>
 #include <support/temporary_folder.h>
 
 #include <chrono>
@@ -57,7 +58,7 @@ TEST_F(MembershipTest, ranks_are_the_launchers_first_and_then_those_with_the_mos
   EXPECT_FALSE(a->has_changed());
 
   c->change();
-  EXPECT_TRUE(a->has_changed());
+  EXPECT_TRUE(testing::eventually([&] { return a->has_changed(); }));  // the store need not have heard of it yet
   EXPECT_EQ(join({{a.get(), 6}, {b.get(), 7}, {c.get(), 7}}), Texts(3));
   EXPECT_EQ(b->rank(), 0);
   EXPECT_EQ(c->rank(), 1);
