@@ -105,7 +105,9 @@ class Meeting {
       // Asks for the first missing rank only, because asking for each in every turn would take size^2 queries.
       const auto is_here = [&](int rank) { return meeting_->check({host(rank)}); };
       while (!missing.empty() && is_here(missing.front())) missing.erase(missing.begin());
-      if (RunningTime::now() >= deadline_) std::erase_if(missing, is_here);
+      if (const auto now = RunningTime::now(); now >= deadline_)
+        std::erase_if(missing,
+                      [&](int rank) { return RunningTime::now() < now + milliseconds(1000) && is_here(rank); });
       if (missing.empty()) break;
       check_time(missing);
       std::this_thread::sleep_for(pause);
