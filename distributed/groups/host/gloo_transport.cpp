@@ -40,21 +40,23 @@ constexpr std::uint64_t probe_slot = 0x7full << 56;
 
 class StoreAdapter : public gloo::rendezvous::Store {
  public:
-  explicit StoreAdapter(distributed::Store& store) : store_(store) {}
+  StoreAdapter(distributed::Store& store, Milliseconds timeout) : store_(store), timeout_(timeout) {}
   void set(const std::string& key, const std::vector<char>& data) override {
     store_.set(key, std::string(data.begin(), data.end()));
   }
   std::vector<char> get(const std::string& key) override {
+    store_.wait({key}, timeout_);
     const std::string value = store_.get(key);
     return {value.begin(), value.end()};
   }
-  // Gloo waits for a key before it gets the key, but get() waits too. Two waits would be too many queries in a large
-  // job: each rank gets the addresses of every other rank.
+  // Gloo waits for a key before it gets the key, but get() waits too. Each rank gets the addresses of every other rank,
+  // so one wait less saves many queries in a large job.
   void wait(const std::vector<std::string>&) override {}
   void wait(const std::vector<std::string>&, const Milliseconds&) override {}
 
  private:
   distributed::Store& store_;
+  Milliseconds timeout_;
 };
 
 // Gloo's own timeouts also count the time during which this process is stopped, so a GlooAlarm ends the waits instead.
@@ -81,7 +83,7 @@ class GlooTransport : public HostTransport {
       auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
       // While connecting, Gloo waits five times the context's timeout for each peer.
       context->setTimeout(std::max(options.timeout / 5, Milliseconds(1)));
-      StoreAdapter adapter(*store);
+      StoreAdapter adapter(*store, options.timeout);
       context->connectFullMesh(adapter, device);
       context->setTimeout(options.timeout);
       context_ = context;
