@@ -1,5 +1,6 @@
 // Kills and stops ranks of tests/programs/elastic_worker.cpp, under the built tandemrun.
 #include <tandem/data/sampler.h>
+#include <tandem/distributed/elastic/elastic_training.h>  // a build without this annex has no such tests
 
 #include <gtest/gtest.h>
 #include <signal.h>
