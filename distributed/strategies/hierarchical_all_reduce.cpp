@@ -80,7 +80,7 @@ CommunicationHook hierarchical_hook(const std::shared_ptr<ProcessGroup>& group, 
   const auto hierarchy = make_hierarchy(*required(group, "hierarchical_hook"), host);
   const auto buckets = std::make_shared<std::vector<std::shared_ptr<Steps>>>();  // of this backward pass
   return [hierarchy, buckets](const GradBucket& bucket, ProcessGroup&) -> std::shared_ptr<Work> {
-    if (bucket.index == 0) buckets->clear();
+    buckets->resize(bucket.index);  // forgets those of the last pass
     const auto steps = std::make_shared<Steps>(hierarchy, bucket.buffer, ReduceOp::mean,
                                                "gradient bucket " + std::to_string(bucket.index));
     buckets->push_back(steps);

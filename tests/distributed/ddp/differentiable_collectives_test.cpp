@@ -82,7 +82,7 @@ TEST(DifferentiableCollectives, reduce_scatter_has_the_gradient_of_one_process_w
     sum(whole * whole * weights).backward();
 
     const Array numbers = noise(shape, group->rank());
-    const Tensor input(testing::strided(numbers), true);
+    const Tensor input(group->rank() % 2 == 0 ? numbers.clone() : testing::strided(numbers), true);
     const Tensor mine = reduce_scatter(input, sizes[static_cast<std::size_t>(group->rank())], group);
     expect_close(part_of(sums, sizes, group->rank()), mine.value(), 1e-5, "rows of the sum");
     expect_same(numbers, input.value(), "input");

@@ -4,6 +4,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/groups/forwarding_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/strategies/parameter_server.h>
@@ -166,6 +167,40 @@ TEST(HierarchicalAllReduce, averages_an_array_with_gaps_identically_on_all_ranks
     group->broadcast(rank_0, 0)->wait();
     testing::expect_same(rank_0, mine, "the result");
   });
+}
+
+// Forwards all operations, and records those of the group and its subgroups in the order of their starts.
+class RecordingGroup : public ForwardingGroup {
+ public:
+  RecordingGroup(Group group, std::string& started) : ForwardingGroup(std::move(group)), started_(started) {}
+  Group subgroup(const std::vector<int>& ranks) override {
+    return std::make_shared<RecordingGroup>(ForwardingGroup::subgroup(ranks), started_);
+  }
+  std::shared_ptr<Work> start(Operation operation) override {
+    started_ += operation.kind_name() + operation.name.substr(operation.name.rfind(' ')) + "; ";
+    return ForwardingGroup::start(std::move(operation));
+  }
+
+ private:
+  std::string& started_;
+};
+
+// Each step of a bucket starts one bucket later than the step before it, in each backward pass.
+TEST(HierarchicalAllReduce, overlaps_the_steps_of_successive_buckets) {
+  std::string started;
+  const auto group = std::make_shared<RecordingGroup>(local_group(), started);
+  const auto hook = hierarchical_hook(group);
+  for (int pass = 0; pass < 2; ++pass) {
+    started.clear();
+    std::vector<std::shared_ptr<Work>> works;
+    for (std::size_t i = 0; i < 4; ++i) works.push_back(hook({i, i == 3, ops::ones({2}), {}, {}}, *group));
+    EXPECT_FALSE(works[3]->is_done());
+    for (const auto& work : works) work->wait();
+    EXPECT_TRUE(works[3]->is_done());
+    EXPECT_EQ(started,
+              "reduce 0; reduce 1; all_reduce 0; reduce 2; broadcast 0; all_reduce 1; reduce 3; broadcast 1; "
+              "all_reduce 2; broadcast 2; all_reduce 3; broadcast 3; ");
+  }
 }
 
 TEST(HierarchicalAllReduce, refuses_a_mean_of_whole_numbers_and_a_missing_group) {
