@@ -34,8 +34,9 @@ class TextRound {
   // A rank calls this when it has the texts of all ranks. All ranks have then started this round, so they have read the
   // texts of the last round, and reported whether it failed.
   void remove_last_round() {
-    for (const auto& last : {key(group_.rank(), round_ - 1), all(round_ - 1), seen(round_ - 1)})
-      store_.delete_key(last);
+    store_.delete_key(key(group_.rank(), round_ - 1));
+    if (group_.rank() == 0)
+      for (const auto& last : {all(round_ - 1), seen(round_ - 1)}) store_.delete_key(last);
   }
 
   // A rank calls this before it leaves because of an error. Rank 0 may be serving the store, so it waits until `others`
