@@ -57,8 +57,7 @@ ElasticTraining::~ElasticTraining() {
 
 void ElasticTraining::connect() {
   const auto environment = environment_for("env://");
-  const char* elastic = std::getenv("TANDEM_ELASTIC");
-  if (!elastic || !*elastic) {
+  if (!environment.is_elastic) {
     if (environment.world_size == 1) return;
     throw UsageError("this program trains elastically, and its launcher does not: start it with tandemrun --elastic");
   }

@@ -70,6 +70,7 @@ Environment read_torchrun(const Variables& variables) {
   result.run_id = variables.text("TORCHELASTIC_RUN_ID");
   result.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, any, 0);
   result.uses_agent_store = variables.truth("TORCHELASTIC_USE_AGENT_STORE");
+  result.is_elastic = variables.is_set("TANDEM_ELASTIC");
   return result;
 }
 

@@ -29,6 +29,7 @@ struct Environment {
   std::string run_id;             // the launcher's name for the job; may be empty
   int restart_count = 0;          // of this process; processes on other hosts may have restarted more or less often
   bool uses_agent_store = false;  // true: the launcher serves the store at master_addr; false: rank 0 serves it
+  bool is_elastic = false;        // whether tandemrun --elastic started this process
   bool store_proves = false;      // whether the launcher is Tandem's, whose store proves that it knows the token
   std::string store_token;        // the token from the user or the launcher; empty: none (store_token.h)
   bool open_store = false;        // set by the program: the store that rank 0 serves asks for no token

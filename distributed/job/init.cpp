@@ -89,10 +89,10 @@ void check_init_method(const std::string& method) {
 namespace {
 
 std::shared_ptr<ProcessGroup> group_of_job(const InitOptions& options) {
-  if (const char* elastic = std::getenv("TANDEM_ELASTIC"); elastic && *elastic)
+  auto environment = environment_for(options.init_method);
+  if (environment.is_elastic)
     throw UsageError(
         "this program calls init(), whose process group does not survive a rank: start it without --elastic");
-  auto environment = environment_for(options.init_method);
   const bool on_gpus =
       options.backend == GroupBackend::nccl || (options.backend == GroupBackend::automatic && !options.device.is_cpu());
   if (on_gpus) nccl();  // Error without NCCL
