@@ -105,9 +105,8 @@ class Meeting {
       // Asks for the first missing rank only, because asking for each in every turn would take size^2 queries.
       const auto is_here = [&](int rank) { return meeting_->check({host(rank)}); };
       while (!missing.empty() && is_here(missing.front())) missing.erase(missing.begin());
-      if (const auto now = RunningTime::now(); now >= deadline_)
-        std::erase_if(missing,
-                      [&](int rank) { return RunningTime::now() < now + milliseconds(1000) && is_here(rank); });
+      const auto now = RunningTime::now(), last_look = now + milliseconds(1000);
+      if (now >= deadline_) std::erase_if(missing, [&](int r) { return RunningTime::now() < last_look && is_here(r); });
       if (missing.empty()) break;
       check_time(missing);
       std::this_thread::sleep_for(pause);

@@ -78,10 +78,9 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-std::string describe_end(const WorkerFailure& failure) {
-  const auto& end = failure.end;
+std::string describe_end(const WorkerEnd& end, const std::string& hint) {
   if (end.has_exited) return "exit code " + std::to_string(end.status);
-  return "killed by " + signal_name(end.status) + (failure.hint.empty() ? "" : ": " + failure.hint);
+  return "killed by " + signal_name(end.status) + (hint.empty() ? "" : ": " + hint);
 }
 
 MemoryWatch::MemoryWatch() : kills_before_(memory_kills()) {}
@@ -136,8 +135,9 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
   text.setf(std::ios::fixed);
   text.precision(1);
   text << "tandemrun: rank " << first.rank
-       << (first.saw_another ? " was the first to give up on another rank: " : " failed first: ") << describe_end(first)
-       << " (host " << first.host << ", pid " << first.pid << ", the job ran for " << seconds << " s)";
+       << (first.saw_another ? " was the first to give up on another rank: " : " failed first: ")
+       << describe_end(first.end, first.hint) << " (host " << first.host << ", pid " << first.pid
+       << ", the job ran for " << seconds << " s)";
   // If several ranks have the same message, only one prints it.
   const auto is_shown = [&](const WorkerFailure& failure) {
     return std::ranges::any_of(failures, [&](const auto& f) { return f.is_shown && f.message == failure.message; });
@@ -161,7 +161,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
             "(join(ddp, loop) covers uneven inputs)\n";
   // Many ranks often fail for the same reason. One line covers all of them.
   const auto is_like = [](const WorkerFailure& a, const WorkerFailure& b) {
-    return describe_end(a) == describe_end(b) && a.message == b.message;
+    return describe_end(a.end, a.hint) == describe_end(b.end, b.hint) && a.message == b.message;
   };
   std::vector<bool> is_told(failures.size());
   for (std::size_t i = 1; i < failures.size(); ++i) {
@@ -173,7 +173,7 @@ std::string explain(const std::vector<WorkerFailure>& failures, const std::vecto
       is_told[j] = true;
     }
     std::sort(ranks.begin(), ranks.end());
-    text << "  then " << rank_list(ranks) << ": " << describe_end(failures[i]);
+    text << "  then " << rank_list(ranks) << ": " << describe_end(failures[i].end, failures[i].hint);
     // The other ranks report "rank 0 failed: ...", which contains the first message.
     if (!first.message.empty() && failures[i].message.find(first.message) != std::string::npos) text << ": the same";
     else if (!failures[i].message.empty() && !is_shown(failures[i])) text << ": " << first_line(failures[i].message);

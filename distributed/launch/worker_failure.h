@@ -42,8 +42,8 @@ struct WorkerFailure {
   int exit_code() const;
 };
 
-// Returns how the process ended: "exit code 1", or "killed by SIGKILL" with the hint.
-std::string describe_end(const WorkerFailure& failure);
+// Returns how the process ended: "exit code 1", or "killed by SIGKILL" with the hint, which may be empty.
+std::string describe_end(const WorkerEnd& end, const std::string& hint);
 
 // Decides whether a process that has ended counts as failed, and returns its failure if so. A process that exited with
 // code 0 has not failed. A process that ended in any other way has failed, with one exception: if the launcher had told

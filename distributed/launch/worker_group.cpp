@@ -235,13 +235,10 @@ void WorkerGroup::notice_ends() {
 
 void WorkerGroup::replace(const Worker& worker) {
   kill(-worker.pid, SIGKILL);  // its descendants
-  WorkerFailure failure;
-  failure.end = worker.end;
-  failure.hint = worker.hint;
   const bool is_usage = worker.end.has_exited && worker.end.status == usage_exit_code;
   const bool restarts = worker.restarts < *options_.elastic_restarts && !is_usage && ended_well().empty();
   err_.add("tandemrun: rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
-           ") failed: " + describe_end(failure) + "; the others continue" +
+           ") failed: " + describe_end(worker.end, worker.hint) + "; the others continue" +
            (restarts ? ", and it starts again: restart " + std::to_string(worker.restarts + 1) + " of " +
                            std::to_string(*options_.elastic_restarts)
                      : " without it") +

@@ -38,10 +38,11 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
   ddp_.observe(meter_);
   // There is one server, because checkpoints contain the optimizer state of only one.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
-  if (options.strategy == StrategyChoice::localsgd)
-    diloco_.emplace(model, group_, DiLoCoOptions{.inner_steps = options.inner_steps, .outer = local_sgd});
-  if (options.strategy == StrategyChoice::diloco)
-    diloco_.emplace(model, group_, DiLoCoOptions{.inner_steps = options.inner_steps});
+  if (options.trains_alone()) {
+    DiLoCoOptions diloco{.inner_steps = options.inner_steps};
+    if (options.strategy == StrategyChoice::localsgd) diloco.outer = local_sgd;
+    diloco_.emplace(model, group_, diloco);
+  }
   if (options.strategy != StrategyChoice::dp) return;
   if (!make_replica) require_no_replicas();
   replicas_.emplace(model, make_replica, replica_devices(options));

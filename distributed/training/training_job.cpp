@@ -273,10 +273,11 @@ void TrainingJob::end_step() {
   check_.end_step(losses_.of_epoch());
   profile_.end_step(progress_->position().step);
   const bool is_shared = !strategy_.diloco() || strategy_.diloco()->step();
-  for (const auto& call : after_step_) {
-    if (!is_shared) break;
-    call();
-    generator_ = default_generator();
+  if (is_shared) {
+    for (const auto& call : after_step_) {
+      call();
+      generator_ = default_generator();
+    }
   }
   if (step_is_multiple_of(options_.log_every)) log_step();
   update_.follow_schedules(*progress_);
