@@ -4,6 +4,8 @@
 # tandem_precompile(layer headers...), tandem_precompile(layer REUSE_FROM other): the compiler reads these headers and
 # some of the standard library once for all sources of the layer, or takes what it has read for another one. Each source
 # still names what it uses: .ci/other_compilers builds without this.
+# tandem_optimize_less(options sources...): GCC compiles these sources of a release build with less optimisation. The
+# compiler can't use precompiled headers for them, because it accepts those for equal options only.
 
 function(tandem_compile_options target)
   target_compile_options(${target} PRIVATE
@@ -58,6 +60,12 @@ function(tandem_precompile layer)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(tandem_${layer} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
+  endif()
+endfunction()
+
+function(tandem_optimize_less options)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()
 

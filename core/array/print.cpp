@@ -131,7 +131,8 @@ class Printer {
 
 std::string values_to_string(const Array& array) {
   if (array.numel() == 0) return "[]";
-  return (array.ndim() > 1 ? "\n" : "") + Printer(array).print(array);
+  const std::string values = Printer(array).print(array);
+  return array.ndim() > 1 ? '\n' + values : values;
 }
 
 std::string Array::to_string() const {
