@@ -1,5 +1,5 @@
 // The differentiable operations. Names and semantics are PyTorch's. einsum (functions/einsum.h) and distances of
-// vectors (functions/distance.h) are built from these operations.
+// vectors (functions/distance.h) are built from these operations. Recurrent layers use functions/recurrent.h.
 #pragma once
 
 #include <tandem/autograd/functions/attention.h>
@@ -12,7 +12,6 @@
 #include <tandem/autograd/functions/loss.h>
 #include <tandem/autograd/functions/norm.h>
 #include <tandem/autograd/functions/pooling.h>
-#include <tandem/autograd/functions/recurrent.h>
 #include <tandem/autograd/functions/reduce.h>
 #include <tandem/autograd/functions/resize.h>
 #include <tandem/autograd/functions/shape.h>

@@ -13,7 +13,6 @@
 #include <tandem/core/ops/loss.h>
 #include <tandem/core/ops/norm.h>
 #include <tandem/core/ops/pooling.h>
-#include <tandem/core/ops/recurrent.h>
 #include <tandem/core/ops/reduce.h>
 #include <tandem/core/ops/resize.h>
 #include <tandem/core/ops/shape.h>

@@ -9,6 +9,7 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/autograd/functions/distance.h>
 #include <tandem/autograd/functions/einsum.h>
+#include <tandem/autograd/functions/recurrent.h>
 #include <tandem/autograd/gradcheck.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/autograd/tensor.h>

@@ -5,6 +5,7 @@
 #include <tandem/core/base/scope.h>
 #include <tandem/core/formulas/recurrent.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/ops/recurrent.h>
 
 #include <array>
 #include <vector>

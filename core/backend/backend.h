@@ -16,7 +16,6 @@
 #include <tandem/core/formulas/group_norm.h>
 #include <tandem/core/formulas/pair_losses.h>
 #include <tandem/core/formulas/pooling.h>
-#include <tandem/core/formulas/recurrent_cell.h>
 #include <tandem/core/formulas/reductions.h>
 #include <tandem/core/formulas/resize.h>
 #include <tandem/core/formulas/scans.h>
@@ -91,21 +90,6 @@ class Backend : public DeviceMemory {
   // grad_scores = scale * weights * (grad - sum of weights * grad over S).
   virtual void attention_weights_grad(const Array& weights, const Array& grad, double scale,
                                       const Array& grad_scores) = 0;
-
-  // --- Recurrent layers: the part of a step other than its matrix products ---
-
-  // Computes one step of N sequences with H units (core/formulas/recurrent.h). from_x and from_h are (N, G * H), bias
-  // is (G * H) or null, kept is (N, K * H). before and after are (S, N, H), and each of their S parts is dense. All
-  // have the same floating dtype.
-  virtual void recurrent_step(RecurrentCell cell, const Array& from_x, const Array& from_h, const Array* bias,
-                              const Array& before, const Array& after, const Array& kept) = 0;
-  // Computes the gradient of that step. grad_after (S, N, H) is the external gradient of `after`, with the strides of
-  // `after`. grad_h_of_next (N, H) is the gradient that reached h through the gates of the following step, or null.
-  // carried (S, N, H) is the gradient that bypassed those gates; it is overwritten with the gradient that bypasses the
-  // gates of this step. grad_x and grad_h are (N, G * H), and the same array if the cell only adds.
-  virtual void recurrent_step_grad(RecurrentCell cell, const Array& kept, const Array& before, const Array& after,
-                                   const Array& grad_after, const Array* grad_h_of_next, const Array& carried,
-                                   const Array& grad_x, const Array& grad_h) = 0;
 
   // --- Images: convolutions, pooling, resizing, and their gradients ---
 

@@ -1,6 +1,6 @@
 // The steps of recurrent layers. A thread processes whole sequences, with several units side by side in the lanes of a
 // vector.
-#include <tandem/core/cpu/cpu_backend.h>
+#include <tandem/core/backend/recurrent_kernel.h>
 #include <tandem/core/cpu/parallel.h>
 #include <tandem/core/cpu/vector_math.h>
 #include <tandem/core/formulas/recurrent.h>
@@ -27,24 +27,26 @@ void run(RecurrentCell cell, std::int64_t sequences, const Step& step) {
   });
 }
 
-}  // namespace
-
-void CpuBackend::recurrent_step(RecurrentCell cell, const Array& from_x, const Array& from_h, const Array* bias,
-                                const Array& before, const Array& after, const Array& kept) {
+void run_step(RecurrentCell cell, const Array& from_x, const Array& from_h, const Array* bias, const Array& before,
+              const Array& after, const Array& kept) {
   dispatch_floating(after.dtype(), "recurrent_step", [&](auto type) {
     using T = decltype(type);
     run<T>(cell, after.dim(1), RecurrentStep<T>(from_x, from_h, bias, before, after, kept));
   });
 }
 
-void CpuBackend::recurrent_step_grad(RecurrentCell cell, const Array& kept, const Array& before, const Array& after,
-                                     const Array& grad_after, const Array* grad_h_of_next, const Array& carried,
-                                     const Array& grad_x, const Array& grad_h) {
+void run_step_grad(RecurrentCell cell, const Array& kept, const Array& before, const Array& after,
+                   const Array& grad_after, const Array* grad_h_of_next, const Array& carried, const Array& grad_x,
+                   const Array& grad_h) {
   dispatch_floating(after.dtype(), "recurrent_step_grad", [&](auto type) {
     using T = decltype(type);
     run<T>(cell, after.dim(1),
            RecurrentStepGradient<T>(kept, before, after, grad_after, grad_h_of_next, carried, grad_x, grad_h));
   });
 }
+
+}  // namespace
+
+void add_recurrent_kernel() { recurrent_kernels.add({Device::Kind::cpu, run_step, run_step_grad}); }
 
 }  // namespace tandem

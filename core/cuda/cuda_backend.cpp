@@ -90,6 +90,7 @@ DeviceMemory& of_device(int index) {
 void add_cuda_backend() {
   device_kinds.add({Device::Kind::cuda, of_device, device_count});
   set_graph_recorder(cuda::record_graph);
+  cuda::add_recurrent_kernel();
 }
 
 }  // namespace tandem

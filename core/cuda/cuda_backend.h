@@ -32,4 +32,9 @@ class CudaBackend final : public Backend {
   const int index_;
 };
 
+namespace cuda {
+// Adds the kernels for recurrent layers (recurrent.cu).
+void add_recurrent_kernel();
+}  // namespace cuda
+
 }  // namespace tandem
