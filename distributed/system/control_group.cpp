@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -99,6 +100,18 @@ std::optional<std::int64_t> ControlGroups::memory_limit() const {
                  least("memory", [](const fs::path& folder) { return number_in(folder / "memory.limit_in_bytes"); }));
 }
 
+std::optional<std::int64_t> ControlGroups::memory_left() const {
+  const auto left = [](const char* most, const char* used, const char* cached) {
+    return [=](const fs::path& folder) -> std::optional<std::int64_t> {
+      const auto limit = number_in(folder / most), use = number_in(folder / used);
+      if (!limit || !use) return std::nullopt;
+      return *limit - *use + named_number(folder / "memory.stat", cached).value_or(0);
+    };
+  };
+  return smaller(least("", left("memory.max", "memory.current", "inactive_file")),
+                 least("memory", left("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")));
+}
+
 std::optional<std::int64_t> ControlGroups::memory_kills() const {
   // Read only the process's own group, because in version 2 its count includes the groups below it.
   const auto read = [&](const std::string& controller, const char* file) {
@@ -108,6 +121,16 @@ std::optional<std::int64_t> ControlGroups::memory_kills() const {
   };
   const auto v2 = read("", "memory.events");
   return v2 ? v2 : read("memory", "memory.oom_control");
+}
+
+std::optional<std::int64_t> available_memory() {
+  std::optional<std::int64_t> of_host;
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    long long kibibytes = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %lld kB", &kibibytes) == 1) of_host = kibibytes * 1024;
+  }
+  return smaller(of_host, ControlGroups::of_this_process().memory_left());
 }
 
 }  // namespace tandem::distributed

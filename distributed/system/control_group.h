@@ -21,6 +21,9 @@ class ControlGroups {
   std::optional<double> cpu_limit() const;
   // Returns the limit in bytes.
   std::optional<std::int64_t> memory_limit() const;
+  // Returns how many more bytes the processes of the tightest group can use. Cached files that the kernel would drop
+  // count as free.
+  std::optional<std::int64_t> memory_left() const;
   // Returns how many processes of this process's control group the kernel has killed for lack of memory.
   std::optional<std::int64_t> memory_kills() const;
 
@@ -36,5 +39,9 @@ class ControlGroups {
   std::string membership_;
   std::string root_;
 };
+
+// Returns how many more bytes this process can use before the host swaps or the kernel kills a process: the smaller of
+// what the host has and what ControlGroups::memory_left() returns. Any thread may call it.
+std::optional<std::int64_t> available_memory();
 
 }  // namespace tandem::distributed

@@ -42,6 +42,24 @@ TEST_F(ControlGroupsTest, TheTightestLimitAboveCounts) {
   EXPECT_EQ(groups("0::/\n").memory_kills(), std::nullopt);
 }
 
+// The kernel would drop inactive cached files before it kills a process.
+TEST_F(ControlGroupsTest, WhatIsLeftIsTheLeastAboveWithCachedFiles) {
+  write("slice/memory.max", "1000\n");
+  write("slice/memory.current", "700\n");
+  write("slice/memory.stat", "anon 600\ninactive_file 50\nactive_file 50\n");
+  write("slice/job/memory.max", "600\n");
+  write("slice/job/memory.current", "100\n");
+  write("memory/a/memory.limit_in_bytes", "4096\n");
+  write("memory/a/memory.usage_in_bytes", "4000\n");
+  write("memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 10\n");
+  EXPECT_EQ(groups("0::/slice/job\n").memory_left(), 350);
+  EXPECT_EQ(groups("4:memory:/a\n0::/\n").memory_left(), 106);
+  EXPECT_EQ(groups("0::/\n").memory_left(), std::nullopt);
+  const auto available = available_memory();
+  ASSERT_TRUE(available);
+  EXPECT_GT(*available, 1 << 20);
+}
+
 TEST_F(ControlGroupsTest, VersionOneHasAFolderForEachController) {
   write("cpu/box/cpu.cfs_quota_us", "50000\n");
   write("cpu/box/cpu.cfs_period_us", "100000\n");
