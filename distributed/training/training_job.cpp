@@ -188,12 +188,16 @@ std::vector<Metric> TrainingJob::evaluate() {
 }
 
 bool TrainingJob::consider(const std::vector<Metric>& figures) {
-  if (evaluation_.ranking().is_on()) folder_.check_kept(evaluation_.ranking());
+  if (evaluation_.ranking().is_on()) {
+    log_.aside([this] { finish_save(); });
+    folder_.check_kept(evaluation_.ranking());
+  }
   return evaluation_.consider(figures, *progress_);
 }
 
 void TrainingJob::finish() {
   is_finished_ = true;
+  finish_save();
   if (time_is_up_)
     log_.note(fmt::format("--max-time was reached after {} in all{}", counted(progress_->position().step, "step"),
                           options_.checkpoint.empty() ? "" : ": --resume continues from there"));
@@ -291,7 +295,8 @@ void TrainingJob::end_step() {
     is_due |= consider(metrics) && !options_.checkpoint.empty();
   }
   if (is_due) log_.aside([this] { save(); });
-  const auto reason = stop_.poll();
+  const auto reason = stop_.poll(folder_.is_written());
+  if (reason.is_written) finish_save();
   if (reason.signal) stop_for(reason.signal, is_due);
   time_is_up_ = reason.time_is_up;
 }
@@ -304,6 +309,7 @@ void TrainingJob::log_step() {
 
 void TrainingJob::stop_for(int signal, bool is_saved) {
   if (!is_saved) save();
+  finish_save();
   log_.note(fmt::format("stopped by {} after {} in all: --resume continues from there", signal_name(signal),
                         counted(progress_->position().step, "step")));
   throw StoppedBySignal(signal);
@@ -336,8 +342,13 @@ void TrainingJob::save() {
   check_.look();
   use_mean();
   ddp().check_same_weights();
+  finish_save();
+  stop_.saving(fmt::format("of step {}", progress_->position().step));
   folder_.save(describe(), losses_.of_epoch(), evaluation_.ranking().best_step());
-  stop_.saved(fmt::format("of step {}", progress_->position().step));
+}
+
+void TrainingJob::finish_save() {
+  if (folder_.finish()) stop_.saved();
 }
 
 }  // namespace tandem::distributed

@@ -96,6 +96,7 @@ class TrainingJob {
   [[noreturn]] void stop_for(int signal, bool is_saved);
   TrainingState describe() const;  // the current state, for a checkpoint
   void save();
+  void finish_save();  // waits until the checkpoint of the last save() is durable
 
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;

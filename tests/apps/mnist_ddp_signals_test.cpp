@@ -108,6 +108,51 @@ TEST_F(MnistDdpSignals, ARequestBeforeTheTrainingStopsAfterTheFirstStep) {
   expect_parts(running.err(), {"stopped by SIGUSR1 after 1 step"});
 }
 
+// Rank 0 is killed while it writes a checkpoint and the training continues. The disk takes 2 s for each checkpoint.
+TEST_F(MnistDdpSignals, AKillDuringAWriteLeavesTheOlderCheckpoint) {
+  const auto words = job(1, {"--checkpoint", path("c"), "--save-every", "1000000", "--save-every-steps", "5",
+                             "--keep-last", "1", "--metrics", path("m"), "--log-every", "1"});
+  std::string program;
+  for (const auto& word : words) program += word + " ";
+  RunningProcess running({testing::tandemrun, "--nproc-per-node", "2", "sh", "-c",
+                          "echo $$ > " + path("pid") +
+                              "$RANK; exec env LD_PRELOAD=" TANDEM_PROGRAM_DIR
+                              "/slow_fsync.so SLOW_FSYNC=1 ASAN_OPTIONS=verify_asan_link_order=0 " +
+                              program},
+                         {{"OMP_NUM_THREADS", "1"}});
+  const auto is_writing = [&] {
+    std::error_code error;
+    for (const auto& entry :
+         fs::directory_iterator("/proc/" + std::to_string(std::stoi(read_bytes(path("pid0")))) + "/fd")) {
+      const auto file = fs::read_symlink(entry.path(), error).string();
+      if (file.starts_with(path("c/")) && !file.ends_with(".lock")) return true;
+    }
+    return false;
+  };
+  int written = 0;
+  ASSERT_TRUE(eventually([&] {
+    written = fs::exists(folder / "c") ? newest_step("c") : 0;
+    if (written == 0 || !is_writing()) return false;
+    // The checkpoint of step written + 5 is being written.
+    return read_bytes(path("m")).find("\"step\":" + std::to_string(written + 6) + ",") != std::string::npos;
+  })) << running.err();
+  ASSERT_EQ(kill(std::stoi(read_bytes(path("pid0"))), SIGKILL), 0);
+  EXPECT_EQ(running.finish(std::chrono::seconds(20)), 128 + SIGKILL) << running.err();
+  EXPECT_EQ(newest_step("c"), written);
+
+  const auto train = [&](Words more) {
+    more.insert(more.end(), {"--epochs", "1000000", "--lr", "0.05", "--momentum", "0.9", "--max-steps",
+                             std::to_string(written + 8)});
+    const auto outcome = run_mnist_ddp(2, with_data(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  expect_parts(train({"--checkpoint", path("c"), "--resume", "--save", path("resumed.safetensors")}),
+               {"resumed from", std::to_string(written) + " steps in all"});
+  train({"--save", path("all.safetensors")});
+  EXPECT_TRUE(read_bytes(path("resumed.safetensors")) == read_bytes(path("all.safetensors"))) << written;
+}
+
 // The disk takes 4 s, and the launcher waits for 2 s.
 TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
   const auto words = job(1, {"--checkpoint", path("c"), "--max-steps", "1000000"});
@@ -126,7 +171,7 @@ TEST_F(MnistDdpSignals, AGraceTimeThatIsTooShortIsSaid) {
   running.send(SIGTERM);
   EXPECT_EQ(running.finish(std::chrono::seconds(20)), 128 + SIGTERM) << running.err();
   expect_parts(running.err(), {"no checkpoint could be written within the launcher's grace time of 2 s after SIGTERM",
-                               "would have sufficed"});
+                               "a checkpoint takes ", " would have sufficed"});
 }
 
 // The disk takes 2 s. A terminal and a launcher may both send a signal at once, and the two count as one. A user who

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
@@ -39,6 +40,9 @@ struct Watch {
   bool lasts = false;
   std::array<OpenFile, 65536> files;
 };
+
+std::atomic<bool> holding{false};
+std::atomic<long> held{0};
 
 // Never destroyed, because static objects that are destroyed later than those of this file still use files.
 Watch& the_watch() {
@@ -175,6 +179,13 @@ ssize_t write_file(int file, const void* bytes, std::size_t count, const off_t* 
 int synchronise(int file, long number, FileCall call) {
   std::unique_lock<std::mutex> lock;
   Watch& watch = lock_watch(lock);
+  if (watched(watch, file) && holding) {
+    lock.unlock();
+    ++held;
+    while (holding) usleep(1000);
+    --held;
+    lock.lock();
+  }
   const OpenFile* found = watched(watch, file);
   if (!found) return static_cast<int>(syscall(number, file));
   // Nothing is really synchronised: only the journal matters to the tests.
@@ -267,6 +278,9 @@ void faulty_files_fail(long number, int error, bool lasts) {
   watch.error = error;
   watch.lasts = lasts;
 }
+
+void faulty_files_hold(bool holds) { holding = holds; }
+long faulty_files_held() { return held; }
 
 long faulty_files_calls() {
   Watch& watch = the_watch();

@@ -19,13 +19,6 @@ const std::string optimizer_prefix = "optimizer/";
 const std::string ddp_prefix = "ddp/";
 const std::string kept_prefix = "kept/";
 
-std::string file_name(const TrainingState& state) {
-  char name[64];
-  std::snprintf(name, sizeof name, "checkpoint-%04lld-%08lld.safetensors", static_cast<long long>(state.epoch),
-                static_cast<long long>(state.step));
-  return name;
-}
-
 // Returns the (epoch, step) in the name of a checkpoint, or nullopt for other names.
 std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::string& name) {
   long long epoch = 0, step = 0;
@@ -139,6 +132,13 @@ bool is_whole(const fs::path& path) {
 
 }  // namespace
 
+fs::path checkpoint_path(const fs::path& folder, const TrainingState& state) {
+  char name[64];
+  std::snprintf(name, sizeof name, "checkpoint-%04lld-%08lld.safetensors", static_cast<long long>(state.epoch),
+                static_cast<long long>(state.step));
+  return folder / name;
+}
+
 bool has_checkpoints(const fs::path& folder) { return !checkpoints_in(folder).empty(); }
 
 std::optional<fs::path> checkpoint_of(const fs::path& folder, std::int64_t step) {
@@ -149,7 +149,7 @@ std::optional<fs::path> checkpoint_of(const fs::path& folder, std::int64_t step)
 
 void save_checkpoint(const fs::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<fs::path>* proven) {
-  const fs::path written = folder / file_name(state);
+  const fs::path written = checkpoint_path(folder, state);
   const auto metadata = metadata_of(state);
   try {
     TrainingState read;

@@ -48,6 +48,9 @@ struct TrainingState {
   bool has_own_random_numbers = false;  // whether any rank has a "generator" among its arrays
 };
 
+// Returns the path of the checkpoint of `state` in `folder`.
+std::filesystem::path checkpoint_path(const std::filesystem::path& folder, const TrainingState& state);
+
 // Returns whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
 

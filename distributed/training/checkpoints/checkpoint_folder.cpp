@@ -9,20 +9,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tandem::distributed {
 
 CheckpointFolder::CheckpointFolder(const TrainingOptions& options, ProcessGroup& group, JobState& job,
-                                   std::function<void(const std::string&)> note)
-    : options_(options), group_(group), job_(job), note_(std::move(note)) {}
+                                   std::function<void(const std::string&)> note, CheckpointFolderOptions writing)
+    : options_(options), group_(group), job_(job), note_(std::move(note)), writing_(std::move(writing)) {}
 
 void CheckpointFolder::open() {
   if (options_.checkpoint.empty()) return;
   create_folder(options_.checkpoint, "for checkpoints");
   const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
   // A program that only evaluates writes no checkpoint, so it may read the checkpoints of a running job.
-  if (options_.epochs > 0) lock_.emplace(options_.checkpoint);
+  if (options_.epochs > 0) lock_ = std::make_shared<CheckpointLock>(options_.checkpoint);
   TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
                " holds the checkpoints of an earlier run: give --resume to continue from them, or another "
                "--checkpoint folder to start afresh");
@@ -99,35 +100,90 @@ void CheckpointFolder::check_kept(Ranking& ranking) {
 }
 
 void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t best_step) {
+  finish();
   std::vector<Array> losses;
   for (int r = 0; r < group_.size(); ++r) losses.push_back(ops::empty_like(loss));
   group_.all_gather(losses, loss, "losses")->wait();
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
-  RankArrays of_ranks(group_, job_.of_rank(state.generator, state.generator_now));
-  group_.rank() == 0 ? write(state, of_ranks, best_step) : of_ranks.give();
-  // The other ranks wait here instead of in the next collective, because rank 0 may write for longer than the group's
-  // timeout.
+  auto of_ranks = std::make_unique<RankArrays>(group_, job_.of_rank(state.generator, state.generator_now));
+  group_.rank() == 0 ? begin_to_write(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
+  is_pending_ = true;
+  // The other ranks wait here instead of in the next collective, because rank 0 may have no memory for a copy, and then
+  // writes for longer than the group's timeout.
   run_together(group_, [] {}, {.what = "the checkpoint"});
 }
 
-void CheckpointFolder::write(TrainingState& state, RankArrays& of_ranks, std::int64_t best_step) {
+void CheckpointFolder::begin_to_write(TrainingState state, std::unique_ptr<RankArrays> of_ranks,
+                                      std::int64_t best_step) {
   job_.require_finite();
   job_.fill(state);
-  state.to_write = &of_ranks;
-  lock_->check();
-  save_checkpoint(options_.checkpoint, state, options_.keep_last, &proven_);
-  link_best(best_step);
-  const double mebibytes = static_cast<double>(of_ranks.bytes()) / (1 << 20);
-  if (mebibytes >= 1)
-    note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it belong to single ranks, for a resume with {}",
-                      state.step, mebibytes, counted(group_.size(), "process", "es")));
+  const auto checkpoint = std::make_shared<PendingCheckpoint>(PendingCheckpoint{options_.checkpoint,
+                                                                                std::move(state),
+                                                                                std::move(of_ranks),
+                                                                                options_.keep_last,
+                                                                                best_step,
+                                                                                std::exchange(proven_, {}),
+                                                                                lock_,
+                                                                                {}});
+  try {
+    copy(*checkpoint);
+  } catch (const Error& error) {
+    note_once(has_said_why_blocked_,
+              fmt::format("note: the training waits while checkpoints are written: {}", error.what()));
+    checkpoint->write();
+    return end_to_write(*checkpoint);
+  }
+  checkpoint->of_ranks->take_all();
+  writer_.start(checkpoint);
 }
 
-void CheckpointFolder::link_best(std::int64_t step) {
-  const std::string why_not = link_best_checkpoint(options_.checkpoint, step);
-  if (!why_not.empty() && !std::exchange(has_said_why_not_, true))
-    note_(
-        fmt::format("note: {} has no link best.safetensors to the best checkpoint: {}", options_.checkpoint, why_not));
+// Between two checkpoints, the allocator keeps the memory of the copy, so that it does not count as available.
+void CheckpointFolder::copy(PendingCheckpoint& checkpoint) {
+  const std::size_t bytes = checkpoint.bytes();
+  const auto available = bytes > most_copied_ ? writing_.available_memory() : std::nullopt;
+  const auto mebibytes = [](auto count) { return fmt::format("{:.1f} MiB", static_cast<double>(count) / (1 << 20)); };
+  TANDEM_CHECK(!available || bytes <= static_cast<std::size_t>(std::max<std::int64_t>(*available, 0)) / 2,
+               "a copy of the state takes ", mebibytes(bytes), ", and ", mebibytes(*available),
+               " of memory are available");
+  checkpoint.copy_arrays();
+  most_copied_ = std::max(most_copied_, bytes);
+}
+
+bool CheckpointFolder::is_written() const { return group_.rank() == 0 && is_pending_ && writer_.is_over(); }
+
+bool CheckpointFolder::finish() {
+  if (!std::exchange(is_pending_, false)) return false;
+  const auto end = [this] {
+    if (writer_.is_busy()) end_to_write(*writer_.wait());
+  };
+  // Rank 0's error comes before the other ranks lose patience.
+  run_together(group_, end, {.what = "the checkpoint", .longest = writing_.longest + std::chrono::minutes(1)});
+  return true;
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  if (!writer_.is_busy()) return;
+  try {
+    if (!writer_.is_over()) note_("note: waiting for the last checkpoint, which is still being written");
+    end_to_write(*writer_.wait());
+  } catch (const std::exception& error) {
+    note_(fmt::format("WARNING: {}", error.what()));
+  }
+}
+
+void CheckpointFolder::end_to_write(PendingCheckpoint& checkpoint) {
+  proven_ = std::move(checkpoint.proven);
+  if (!checkpoint.why_no_link.empty())
+    note_once(has_said_why_not_, fmt::format("note: {} has no link best.safetensors to the best checkpoint: {}",
+                                             options_.checkpoint, checkpoint.why_no_link));
+  const double mebibytes = static_cast<double>(checkpoint.of_ranks->bytes()) / (1 << 20);
+  if (mebibytes >= 1)
+    note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it belong to single ranks, for a resume with {}",
+                      checkpoint.state.step, mebibytes, counted(group_.size(), "process", "es")));
+}
+
+void CheckpointFolder::note_once(bool& is_noted, const std::string& line) const {
+  if (!std::exchange(is_noted, true)) note_(line);
 }
 
 }  // namespace tandem::distributed

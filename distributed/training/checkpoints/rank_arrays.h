@@ -15,7 +15,8 @@
 namespace tandem::distributed {
 
 // The ranks send one array at a time, in the order of the file, so rank 0 never holds more than one array of another
-// rank. While rank 0 writes, the other ranks wait as long as it gives signs of life, as in run_together().
+// rank, unless it calls take_all(). While rank 0 writes, the other ranks wait as long as it gives signs of life, as in
+// run_together().
 class RankArrays {
  public:
   // `mine` are the arrays of this rank, on any device. Other ranks may have different arrays. Collective.
@@ -32,6 +33,12 @@ class RankArrays {
   // Sends the arrays of this rank while rank 0 calls take(). Only the other ranks call it.
   void give();
 
+  // These two let rank 0 call take() later, when training has changed the arrays. reserve() allocates bytes() of host
+  // memory, or throws an Error. take_all() then copies all arrays into that memory. After that, take() uses no group,
+  // so another thread may call it.
+  void reserve();
+  void take_all();
+
  private:
   void begin_turn_if_due();
   int owner() const;  // of all()[next_]
@@ -39,6 +46,8 @@ class RankArrays {
   ProcessGroup& group_;
   std::vector<NamedArray> mine_;
   std::vector<ExpectedArray> all_;
+  std::vector<Array> copies_;   // of all(), from reserve()
+  bool has_copies_ = false;     // whether take_all() has set them
   std::size_t next_ = 0;        // in all()
   std::size_t turn_bytes_ = 0;  // the bytes of the current turn so far
 };

@@ -99,12 +99,12 @@ StopRequest::~StopRequest() {
   sem_post(&has_received);
 }
 
-StopRequest::Reason StopRequest::mine() const {
+StopRequest::Reason StopRequest::mine(bool is_written) const {
   const bool time_is_up = options_.max_time && Clock::now() - start_ >= *options_.max_time;
-  return {options_.takes_signals ? received.load() : 0, group_.rank() == 0 && time_is_up};
+  return {options_.takes_signals ? received.load() : 0, group_.rank() == 0 && time_is_up, is_written};
 }
 
-StopRequest::Reason StopRequest::poll() {
+StopRequest::Reason StopRequest::poll(bool is_written) {
   if (!options_.takes_signals && !options_.max_time) return {};
   const auto now = Clock::now();
   if (watcher_.joinable()) {
@@ -112,26 +112,34 @@ StopRequest::Reason StopRequest::poll() {
     longest_step_ = std::max<Seconds>(longest_step_, now - last_step_);
     last_step_ = now;
   }
-  if (group_.size() == 1) return mine();
+  if (group_.size() == 1) return mine(is_written);
   if (--left_ > 0) return {};
   // The ranks ask each other ten times a second. Rank 0 says after how many steps they ask again.
   const double wanted = static_cast<double>(stride_) * 0.1 / std::max(Seconds(now - asked_).count(), 1e-9);
   asked_ = now;
   const auto next = std::clamp<std::int64_t>(std::llround(wanted), 1, 2 * stride_);
-  const auto reason = mine();
-  Array said =
-      Array::from(std::vector<std::int64_t>{reason.signal, reason.time_is_up, group_.rank() == 0 ? next : 0}, {3});
+  const auto reason = mine(is_written);
+  Array said = Array::from(
+      std::vector<std::int64_t>{reason.signal, reason.time_is_up, reason.is_written, group_.rank() == 0 ? next : 0});
   if (options_.device != Device{}) said = said.to(options_.device);
   group_.all_reduce(said, ReduceOp::max, "whether to stop")->wait();
   said = said.to(Device{});
   const auto* const answers = said.data<std::int64_t>();
-  left_ = stride_ = answers[2];
-  return {static_cast<int>(answers[0]), answers[1] != 0};
+  left_ = stride_ = answers[3];
+  return {static_cast<int>(answers[0]), answers[1] != 0, answers[2] != 0};
 }
 
-void StopRequest::saved(const std::string& path) {
+void StopRequest::saving(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  checkpoint_ = path;
+  next_checkpoint_ = path;
+  saving_since_ = Clock::now();
+}
+
+// A stop has to wait for a checkpoint as for a step.
+void StopRequest::saved() {
+  const std::lock_guard lock(mutex_);
+  checkpoint_ = std::exchange(next_checkpoint_, {});
+  longest_step_ = std::max<Seconds>(longest_step_, Clock::now() - saving_since_);
 }
 
 void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
@@ -146,13 +154,16 @@ void StopRequest::watch_grace(const std::stop_token& stop, Seconds grace) {
       continue;
     }
     const std::lock_guard lock(mutex_);
-    const Seconds now_running = Clock::now() - last_step_, running = std::max<Seconds>(longest_step_, now_running);
+    const bool is_saving = !next_checkpoint_.empty();
+    const auto since = is_saving ? std::min(saving_since_, last_step_) : last_step_;
+    const Seconds now_running = Clock::now() - since, running = std::max<Seconds>(longest_step_, now_running);
     // A step that takes much longer than all earlier steps may never end, because the other ranks may be gone.
-    std::string what = fmt::format("a step takes {:.0f} s: --grace {:.0f} would have sufficed",
-                                   std::ceil(running.count()), std::ceil(2 * running.count()) + 1);
-    if (longest_step_ == Seconds(0))
+    std::string what =
+        fmt::format("a {} takes {:.0f} s: --grace {:.0f} would have sufficed", is_saving ? "checkpoint" : "step",
+                    std::ceil(running.count()), std::ceil(2 * running.count()) + 1);
+    if (!is_saving && longest_step_ == Seconds(0))
       what = fmt::format("no step has ended yet, for {:.0f} s: do the other ranks still run?", now_running.count());
-    else if (now_running > 10 * longest_step_ + Seconds(1))
+    else if (!is_saving && now_running > 10 * longest_step_ + Seconds(1))
       what = fmt::format(
           "this step has not ended for {:.0f} s, the longest before took {:.2g} s: do the other ranks still run?",
           now_running.count(), longest_step_.count());

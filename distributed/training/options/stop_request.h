@@ -51,17 +51,20 @@ class StopRequest {
   struct Reason {
     int signal = 0;
     bool time_is_up = false;
+    bool is_written = false;  // not a reason to stop
     explicit operator bool() const { return signal != 0 || time_is_up; }
   };
   // All ranks must call it after each optimizer step. It returns the same on all ranks, so they stop after the same
-  // step. The ranks communicate about ten times a second, not after each step.
-  Reason poll();
+  // step. The ranks communicate about ten times a second, not after each step. All ranks also learn whether a
+  // checkpoint is written, as rank 0 says in `is_written`.
+  Reason poll(bool is_written = false);
 
-  // Stores the newest checkpoint, for the message.
-  void saved(const std::string& path);
+  // Stores which checkpoint is being written, and that it is written, for the message.
+  void saving(const std::string& path);
+  void saved();
 
  private:
-  Reason mine() const;
+  Reason mine(bool is_written) const;
   void watch_grace(const std::stop_token& stop, std::chrono::duration<double> grace);
 
   ProcessGroup& group_;
@@ -75,6 +78,8 @@ class StopRequest {
 
   std::mutex mutex_;
   std::string checkpoint_;                                    // guarded by mutex_
+  std::string next_checkpoint_;                               // guarded by mutex_; empty: none is being written
+  std::chrono::steady_clock::time_point saving_since_;        // guarded by mutex_
   std::chrono::duration<double> longest_step_{};              // guarded by mutex_
   std::chrono::steady_clock::time_point last_step_ = start_;  // guarded by mutex_
   std::jthread watcher_;                                      // rank 0's, under a launcher with a grace time

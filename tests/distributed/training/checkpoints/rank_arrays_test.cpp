@@ -81,6 +81,34 @@ TEST(RankArrays, come_back_to_their_ranks) {
   testing::expect_parts(said, {"rank-2/generator", "CRC-32"});
 }
 
+// Rank 0 takes the copies when the training has changed the arrays and the other ranks do something else.
+TEST(RankArrays, copies_outlive_a_change_and_need_no_group) {
+  const TemporaryFolder now, later;
+  run_ranks(3, [&](Group group) {
+    for (const auto* const folder : {&now, &later}) {
+      auto mine = arrays_of(group->rank());
+      RankArrays of_ranks(*group, mine);
+      if (group->rank() != 0) {
+        of_ranks.give();
+        continue;
+      }
+      TrainingState state = example();
+      state.to_write = &of_ranks;
+      if (folder == &later) {
+        of_ranks.reserve();
+        of_ranks.take_all();
+        for (auto& entry : mine) entry.array.fill(99);
+        std::thread([&] { save_checkpoint(folder->path(), state, 1); }).join();
+      } else {
+        save_checkpoint(folder->path(), state, 1);
+      }
+    }
+  });
+  const auto name = "checkpoint-0000-00000000.safetensors";
+  EXPECT_GT(read_bytes(now / name).size(), 500u);
+  EXPECT_EQ(read_bytes(now / name), read_bytes(later / name));
+}
+
 // Rank 0 takes longer than the group's timeout. The array is too large for a message that is sent at once.
 TEST(RankArrays, wait_for_a_slow_disk) {
   for (const std::string backend : {"shm", "gloo"}) {
