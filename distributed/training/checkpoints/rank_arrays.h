@@ -15,8 +15,8 @@
 namespace tandem::distributed {
 
 // The ranks send one array at a time, in the order of the file, so rank 0 never holds more than one array of another
-// rank, unless it calls take_all(). While rank 0 writes, the other ranks wait as long as it gives signs of life, as in
-// run_together().
+// rank, unless it calls take_all(). Until rank 0 has taken all arrays, the other ranks wait as long as it gives
+// signs of life, as in run_together().
 class RankArrays {
  public:
   // `mine` are the arrays of this rank, on any device. Other ranks may have different arrays. Collective.
