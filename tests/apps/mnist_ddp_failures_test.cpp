@@ -117,9 +117,9 @@ TEST_F(MnistDdp, places_that_cannot_be_written_are_named_before_training) {
 
 // A limit on file sizes simulates the full disk: the write fails partway.
 TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
-  const auto limited = [&](const std::string& arguments, const std::string& launcher = "") {
-    const std::string script =
-        "ulimit -f 64; exec " + launcher + mnist_ddp + " --data " + path("data") + " --epochs 1 " + arguments;
+  const auto limited = [&](const std::string& arguments, const std::string& launcher = "", int epochs = 1) {
+    const std::string script = "ulimit -f 64; exec " + launcher + mnist_ddp + " --data " + path("data") + " --epochs " +
+                               std::to_string(epochs) + ' ' + arguments;
     return testing::run_process({"sh", "-c", script}, {{"OMP_NUM_THREADS", "1"}});
   };
   fs::create_directory(folder / "full");
@@ -136,6 +136,12 @@ TEST_F(MnistDdp, a_full_disk_leaves_no_partial_file) {
   const auto checkpoint = limited("--checkpoint " + path("full"));
   EXPECT_EQ(checkpoint.code, 1);
   expect_parts(checkpoint.err, {"full/checkpoint-0001-00000004.safetensors"});
+  EXPECT_TRUE(fs::is_empty(folder / "full"));
+  // A thread writes while the training continues. Its error ends the job, long before the last epoch.
+  const auto endless =
+      limited("--checkpoint " + path("full") + " --save-every-steps 1", tandemrun + " --nproc-per-node 2 ", 1000000);
+  EXPECT_EQ(endless.code, 1);
+  expect_parts(endless.err, {"rank 0 failed first", "full/checkpoint-0000-00000001.safetensors"});
   EXPECT_TRUE(fs::is_empty(folder / "full"));
 }
 

@@ -1,3 +1,4 @@
+#include <tandem/core/device/memory_stats.h>
 #include <tandem/core/io/atomic_file.h>
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/io/input_file.h>
@@ -106,15 +107,15 @@ void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t
   group_.all_gather(losses, loss, "losses")->wait();
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
   auto of_ranks = std::make_unique<RankArrays>(group_, job_.of_rank(state.generator, state.generator_now));
-  group_.rank() == 0 ? begin_to_write(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
+  group_.rank() == 0 ? begin_writing(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
   is_pending_ = true;
   // The other ranks wait here instead of in the next collective, because rank 0 may have no memory for a copy, and then
   // writes for longer than the group's timeout.
   run_together(group_, [] {}, {.what = "the checkpoint"});
 }
 
-void CheckpointFolder::begin_to_write(TrainingState state, std::unique_ptr<RankArrays> of_ranks,
-                                      std::int64_t best_step) {
+void CheckpointFolder::begin_writing(TrainingState state, std::unique_ptr<RankArrays> of_ranks,
+                                     std::int64_t best_step) {
   job_.require_finite();
   job_.fill(state);
   const auto checkpoint = std::make_shared<PendingCheckpoint>(PendingCheckpoint{options_.checkpoint,
@@ -131,7 +132,7 @@ void CheckpointFolder::begin_to_write(TrainingState state, std::unique_ptr<RankA
     note_once(has_said_why_blocked_,
               fmt::format("note: the training waits while checkpoints are written: {}", error.what()));
     checkpoint->write();
-    return end_to_write(*checkpoint);
+    return end_writing(*checkpoint);
   }
   checkpoint->of_ranks->take_all();
   writer_.start(checkpoint);
@@ -140,9 +141,10 @@ void CheckpointFolder::begin_to_write(TrainingState state, std::unique_ptr<RankA
 // Between two checkpoints, the allocator keeps the memory of the copy, so that it does not count as available.
 void CheckpointFolder::copy(PendingCheckpoint& checkpoint) {
   const std::size_t bytes = checkpoint.bytes();
-  const auto available = bytes > most_copied_ ? writing_.available_memory() : std::nullopt;
+  const std::size_t kept = std::min<std::size_t>({bytes, most_copied_, memory_stats().bytes_cached});
+  const auto available = writing_.available_memory();
   const auto mebibytes = [](auto count) { return fmt::format("{:.1f} MiB", static_cast<double>(count) / (1 << 20)); };
-  TANDEM_CHECK(!available || bytes <= static_cast<std::size_t>(std::max<std::int64_t>(*available, 0)) / 2,
+  TANDEM_CHECK(!available || bytes - kept <= static_cast<std::size_t>(std::max<std::int64_t>(*available, 0)) / 2,
                "a copy of the state takes ", mebibytes(bytes), ", and ", mebibytes(*available),
                " of memory are available");
   checkpoint.copy_arrays();
@@ -154,7 +156,7 @@ bool CheckpointFolder::is_written() const { return group_.rank() == 0 && is_pend
 bool CheckpointFolder::finish() {
   if (!std::exchange(is_pending_, false)) return false;
   const auto end = [this] {
-    if (writer_.is_busy()) end_to_write(*writer_.wait());
+    if (writer_.is_busy()) end_writing(*writer_.wait());
   };
   // Rank 0's error comes before the other ranks lose patience.
   run_together(group_, end, {.what = "the checkpoint", .longest = writing_.longest + std::chrono::minutes(1)});
@@ -165,13 +167,13 @@ CheckpointFolder::~CheckpointFolder() {
   if (!writer_.is_busy()) return;
   try {
     if (!writer_.is_over()) note_("note: waiting for the last checkpoint, which is still being written");
-    end_to_write(*writer_.wait());
+    end_writing(*writer_.wait());
   } catch (const std::exception& error) {
     note_(fmt::format("WARNING: {}", error.what()));
   }
 }
 
-void CheckpointFolder::end_to_write(PendingCheckpoint& checkpoint) {
+void CheckpointFolder::end_writing(PendingCheckpoint& checkpoint) {
   proven_ = std::move(checkpoint.proven);
   if (!checkpoint.why_no_link.empty())
     note_once(has_said_why_not_, fmt::format("note: {} has no link best.safetensors to the best checkpoint: {}",

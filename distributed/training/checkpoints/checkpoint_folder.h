@@ -35,7 +35,8 @@ class CheckpointFolder : NoCopy {
  public:
   CheckpointFolder(const TrainingOptions& options, ProcessGroup& group, JobState& job,
                    std::function<void(const std::string&)> note, CheckpointFolderOptions writing = {});
-  // If a checkpoint is being written, waits for it. An error becomes a note, because the training has already failed.
+  // If a checkpoint is being written, waits for it. An error becomes a note, because a destructor can't throw. The
+  // training has already failed, or the program has left its loop.
   ~CheckpointFolder();
 
   // Locks the folder for this job. Call it on rank 0 before the training, so an error does not occur after hours.
@@ -65,9 +66,9 @@ class CheckpointFolder : NoCopy {
 
  private:
   void check_fits(const TrainingState& saved, const TrainingState& now) const;
-  void begin_to_write(TrainingState state, std::unique_ptr<RankArrays> of_ranks, std::int64_t best_step);
+  void begin_writing(TrainingState state, std::unique_ptr<RankArrays> of_ranks, std::int64_t best_step);
   void copy(PendingCheckpoint& checkpoint);
-  void end_to_write(PendingCheckpoint& checkpoint);
+  void end_writing(PendingCheckpoint& checkpoint);
   void note_once(bool& is_noted, const std::string& line) const;
 
   const TrainingOptions& options_;
