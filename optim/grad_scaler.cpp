@@ -43,7 +43,8 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   const Scope scope("GradScaler::unscale_");
   const auto parameters = optimizer.parameters();
   // The infinity norm is finite if and only if all gradients are finite. Reading it waits for the device.
-  const bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());
+  bool finite = std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()).item());
+  if (agree_) finite = agree_(finite);
   const double inverse = 1.0 / static_cast<double>(scale_);
   for (const Tensor& parameter : parameters)
     if (Array gradient = parameter.grad(); gradient.defined()) ops::scale_(gradient, static_cast<float>(inverse));
@@ -107,6 +108,7 @@ void GradScaler::load_state_dict(const std::vector<NamedArray>& state) {
                  ", which is not a number of steps");
   GradScaler loaded({values[0], values[1], values[2], static_cast<std::int64_t>(values[3])});
   loaded.growth_tracker_ = static_cast<std::int64_t>(values[4]);
+  loaded.agree_ = std::move(agree_);
   *this = std::move(loaded);
 }
 

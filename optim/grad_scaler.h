@@ -7,6 +7,7 @@
 #include <tandem/optim/optimizer.h>
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,9 @@ class GradScaler {
   // Calls unscale_() unless it has already been called, and then optimizer.step() unless a gradient is not finite.
   // Returns whether the optimizer stepped.
   bool step(Optimizer& optimizer);
+  // For gradients that are divided among several processes. unscale_() calls `agree` and passes whether this process's
+  // gradients are finite. It uses the result, which should be whether those of all processes are.
+  void set_agreement(std::function<bool(bool is_finite)> agree) { agree_ = std::move(agree); }
   // Call this after the steps of all optimizers. The scale shrinks if an optimizer found an overflow, and grows after
   // growth_interval updates without an overflow.
   void update();
@@ -69,6 +73,7 @@ class GradScaler {
   float scale_;  // f32, as in PyTorch
   std::int64_t growth_tracker_ = 0;
   std::vector<std::pair<const Optimizer*, Seen>> seen_;
+  std::function<bool(bool is_finite)> agree_;  // empty: this process has all gradients
 };
 
 }  // namespace tandem::optim
