@@ -87,6 +87,13 @@ Training train_with_servers(nn::Module& model, Group group, const Sgd& sgd, int 
   return {std::ref(model), [server, optimizer] { server->step([&] { optimizer->step(); }); }};
 }
 
+Training train_with_shards(nn::Module& model, Group group, const Sgd& sgd, int stage) {
+  const auto zero = std::make_shared<ZeroRedundancy>(model, group, ZeroRedundancyOptions{.stage = stage});
+  const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
+  zero->use(*optimizer);
+  return {[zero](const Tensor& x) { return zero->ddp()(x); }, [zero, optimizer] { zero->step(); }};
+}
+
 Training train_with_diloco(nn::Module& model, Group group, const Sgd& sgd, const Sgd& outer) {
   const auto diloco = std::make_shared<DiLoCo>(model, group, DiLoCoOptions{.inner_steps = inner_steps, .outer = outer});
   const auto optimizer = std::make_shared<optim::SGD>(model.parameters(), sgd);
@@ -262,6 +269,10 @@ int main(int argc, char** argv) {
         return train_with_ddp(model, group, sgd, {.first_bytes = 16 << 10, .bytes = 16 << 10});
       });
       add("ring", [&](nn::Module& model) { return train_with_ddp(model, group, sgd, {}, ring_hook()); });
+      for (const int stage : {1, 2}) {
+        add("zero_" + std::to_string(stage),
+            [&, stage](nn::Module& model) { return train_with_shards(model, group, sgd, stage); });
+      }
       add("local_sgd", [&](nn::Module& model) { return train_with_diloco(model, group, sgd, local_sgd); });
       add("diloco", [&](nn::Module& model) { return train_with_diloco(model, group, sgd, DiLoCoOptions().outer); });
       add("hierarchical",

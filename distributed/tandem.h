@@ -52,6 +52,7 @@
 #include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/strategies/parameter_server.h>
 #include <tandem/distributed/strategies/ring_all_reduce.h>
+#include <tandem/distributed/strategies/zero_redundancy.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/distributed/training/options/training_options.h>
 #include <tandem/distributed/training/same_samples.h>

@@ -29,7 +29,7 @@ class FusedUpdate {
 
 // An algorithm derives from this class. Its rule() turns its options into a rule.
 template <class Options>
-class FusedOptimizer : public OptimizerOf<Options>, protected FusedUpdate {
+class FusedOptimizer : public OptimizerOf<Options>, public FusedUpdate {
  protected:
   using OptimizerOf<Options>::OptimizerOf;
 
