@@ -20,9 +20,7 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates) {
     for (std::size_t s = 0; s < u.state.size(); ++s) segment.state[s] = static_cast<float*>(u.state[s].raw());
     segments.push_back(segment);
   }
-  const auto index = static_cast<std::size_t>(group);
-  if (stored_.size() <= index) stored_.resize(index + 1);
-  Array& stored = stored_[index];
+  Array& stored = stored_[group];
   const UpdateRule rule = this->rule(group);
   // While a step is recorded as a graph, a write to the device would become part of the graph. The rule is then not
   // stored.
@@ -34,12 +32,12 @@ void FusedUpdate::run(int group, std::span<const ParameterUpdate> updates) {
 }
 
 void FusedUpdate::rule_changed(int group, const std::string& name) {
-  const auto index = static_cast<std::size_t>(group);
-  if (index >= stored_.size() || !stored_[index].defined()) return;
+  const Array stored = stored_[group];
+  if (!stored.defined()) return;
   TANDEM_CHECK(!is_recording_graph(), name,
                ": options can't change within a recorded step, because every replay would set the same options: "
                "call set_lr() or the schedule before or after the step");
-  backend(stored_[index].device()).write_rule(rule(group), stored_[index].raw());
+  backend(stored.device()).write_rule(rule(group), stored.raw());
 }
 
 KeptState FusedUpdate::state_of_rule(int group) const {

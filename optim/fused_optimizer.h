@@ -4,6 +4,8 @@
 
 #include <tandem/optim/optimizer.h>
 
+#include <map>
+
 namespace tandem {
 struct UpdateRule;  // core/formulas/update_rules.h
 }
@@ -24,7 +26,7 @@ class FusedUpdate {
   ~FusedUpdate() = default;
 
  private:
-  std::vector<Array> stored_;  // for each group, the rule in the GPU's memory; undefined on the CPU
+  std::map<int, Array> stored_;  // for each group, the rule in the GPU's memory; undefined on the CPU
 };
 
 // An algorithm derives from this class. Its rule() turns its options into a rule.

@@ -17,6 +17,15 @@ nn::Module& prepared(nn::Module& model, const TrainingOptions& options, const st
   return model;
 }
 
+// Returns null without zero1 and zero2.
+std::unique_ptr<ZeroRedundancy> make_zero(nn::Module& model, const std::shared_ptr<ProcessGroup>& group,
+                                          const TrainingOptions& options) {
+  const bool is_second = options.strategy == StrategyChoice::zero2;
+  if (options.strategy != StrategyChoice::zero1 && !is_second) return nullptr;
+  return std::make_unique<ZeroRedundancy>(
+      model, group, ZeroRedundancyOptions{is_second ? 2 : 1, options.bucket_sizes(), options.unused});
+}
+
 // Returns the devices of the replicas: one replica for each thread, or for each GPU.
 std::vector<Device> replica_devices(const TrainingOptions& options) {
   if (options.device().is_cpu())
@@ -32,10 +41,15 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
                    const DataParallel::Factory& make_replica)
     : options_(options),
       group_(std::move(group)),
-      ddp_(prepared(model, options, group_), group_, {.buckets = options.bucket_sizes(), .unused = options.unused}) {
-  ddp_.set_communication_hook(options.strategy == StrategyChoice::hierarchical ? hierarchical_hook(group_)
-                                                                               : options.communication_hook());
-  ddp_.observe(meter_);
+      zero_(make_zero(prepared(model, options, group_), group_, options)),
+      ddp_(zero_ ? nullptr
+                 : std::make_unique<DistributedDataParallel>(
+                       model, group_,
+                       DistributedDataParallelOptions{.buckets = options.bucket_sizes(), .unused = options.unused})) {
+  if (!zero_)
+    ddp_->set_communication_hook(options.strategy == StrategyChoice::hierarchical ? hierarchical_hook(group_)
+                                                                                  : options.communication_hook());
+  ddp().observe(meter_);
   // There is one server, because checkpoints contain the optimizer state of only one.
   if (options.strategy == StrategyChoice::ps) server_.emplace(model, group_, 1);
   if (options.trains_alone()) {
@@ -49,7 +63,15 @@ Strategy::Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup>
 }
 
 Tensor Strategy::loss(const data::Batch& batch, const LossOf& loss_of) {
-  return replicas_ ? replicas_->mean_loss(batch, loss_of) : loss_of(ddp_.model(), batch);
+  return replicas_ ? replicas_->mean_loss(batch, loss_of) : loss_of(ddp().model(), batch);
+}
+
+void Strategy::use(optim::Optimizer& optimizer) {
+  if (!zero_) return;
+  if (!ZeroRedundancy::can_divide(optimizer))
+    throw UsageError(std::string("--strategy ") + name_of(options_.strategy) + " can't divide the state of " +
+                     optimizer.name() + ", which computes with whole parameters: use --strategy ddp");
+  zero_->use(optimizer);
 }
 
 void Strategy::require_no_replicas() const {
@@ -65,11 +87,13 @@ std::string Strategy::text() const {
          (server_ ? ": rank 0 has the parameters and the optimizer" : "") +
          (diloco_ ? ": each rank trains alone, and all average their weights after every " +
                         counted(options_.inner_steps, "step")
-                  : "");
+                  : "") +
+         (zero_ ? ": the optimizer state is divided among " + counted(group_->size(), "rank") : "");
 }
 
 std::string Strategy::report() const {
-  return group_->size() > 1 && !server_ && !diloco_ ? meter_->report().to_string() : "";
+  const bool is_metered = !server_ && !diloco_ && !(zero_ && zero_->divides_gradients());
+  return group_->size() > 1 && is_metered ? meter_->report().to_string() : "";
 }
 
 }  // namespace tandem::distributed

@@ -8,6 +8,7 @@
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/diloco.h>
 #include <tandem/distributed/strategies/parameter_server.h>
+#include <tandem/distributed/strategies/zero_redundancy.h>
 #include <tandem/distributed/training/options/training_options.h>
 
 #include <memory>
@@ -26,13 +27,17 @@ class Strategy {
   Strategy(const TrainingOptions& options, std::shared_ptr<ProcessGroup> group, nn::Module& model,
            const DataParallel::Factory& make_replica);
 
-  // Holds the model. With ddp, ring and hierarchical, it averages gradients in the backward pass.
-  DistributedDataParallel& ddp() { return ddp_; }
+  // Holds the model. With ddp, ring, hierarchical and zero1, it averages gradients in the backward pass.
+  DistributedDataParallel& ddp() { return zero_ ? zero_->ddp() : *ddp_; }
   // With ps, returns the server that receives gradients and sends new parameters, otherwise null.
   ParameterServer* server() { return server_ ? &*server_ : nullptr; }
   // With localsgd and diloco, returns the object that averages weights, otherwise null. Backward passes then average no
   // gradients.
   DiLoCo* diloco() { return diloco_ ? &*diloco_ : nullptr; }
+  // With zero1 and zero2, returns the object that divides the optimizer state among the ranks, otherwise null.
+  ZeroRedundancy* zero() { return zero_.get(); }
+  // With zero1 and zero2, throws a UsageError if the state of this optimizer can't be divided.
+  void use(optim::Optimizer& optimizer);
   // Returns the loss of a batch, computed by the model or by its replicas.
   Tensor loss(const data::Batch& batch, const LossOf& loss_of);
   bool has_replicas() const { return replicas_.has_value(); }
@@ -47,8 +52,9 @@ class Strategy {
  private:
   const TrainingOptions& options_;
   const std::shared_ptr<ProcessGroup> group_;
-  DistributedDataParallel ddp_;
-  const Temporarily<bool> alone_ = ddp_.no_sync(options_.trains_alone());
+  const std::unique_ptr<ZeroRedundancy> zero_;
+  const std::unique_ptr<DistributedDataParallel> ddp_;  // without zero_
+  const Temporarily<bool> alone_ = ddp().no_sync(options_.trains_alone());
   const std::shared_ptr<CommunicationMeter> meter_ = std::make_shared<CommunicationMeter>();
   std::optional<ParameterServer> server_;
   std::optional<DiLoCo> diloco_;

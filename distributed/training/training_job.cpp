@@ -46,10 +46,12 @@ TrainingJob::TrainingJob(const TrainingOptions& options, std::shared_ptr<Process
                       .max_time = options.max_time,
                       .device = options.device()}) {
   if (strategy_.server()) update_.through(*strategy_.server());
+  if (strategy_.zero()) update_.through(*strategy_.zero());
   if (strategy_.diloco()) job_.add(*strategy_.diloco());
 }
 
 void TrainingJob::use(optim::Optimizer& optimizer, Update::MakeSchedule schedule, Update::Counts counts) {
+  strategy_.use(optimizer);
   job_.add(optimizer);
   update_.use(optimizer, std::move(schedule), counts);
 }

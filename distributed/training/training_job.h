@@ -104,7 +104,7 @@ class TrainingJob {
   optim::GradScaler scaler_{{.enabled = options_.dtype == DType::f16}};
   FiniteCheck check_{options_, *group_, strategy_.ddp(), scaler_};
   Update update_{strategy_.ddp(), scaler_, check_};
-  JobState job_{*group_, strategy_.ddp(), scaler_};
+  JobState job_{*group_, strategy_.ddp(), scaler_, strategy_.zero()};
   TrainingLog log_;
   Evaluation evaluation_{options_, group_, strategy_.ddp(), log_};
   ProfileWindow profile_;

@@ -16,6 +16,13 @@ constexpr double least_scale = 1e-4;
 
 }  // namespace
 
+void Update::through(ZeroRedundancy& zero) {
+  zero_ = &zero;
+  // A step that is skipped because of one rank's shards is skipped by all ranks.
+  scaler_.set_agreement(
+      [this](bool is_finite) { return ddp_.group()->max(is_finite ? 0 : 1, "gradients that are not finite") == 0; });
+}
+
 void Update::use(optim::Optimizer& optimizer, MakeSchedule schedule, Counts counts) {
   for (const auto& used : optimizers_)
     TANDEM_CHECK(used.optimizer != &optimizer, "Trainer::use: this optimizer is already in use");
@@ -45,21 +52,24 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
   TANDEM_CHECK(loss.numel() == 1, "Trainer: the loss of a batch must be one number, got the shape ", loss.shape());
   if (progress.begins_step())
     for (const auto& used : optimizers_) used.optimizer->zero_grad();
+  if (zero_ && progress.begins_step()) zero_->zero_grad();
   check_.take_loss(loss.value());
   {
-    const auto local = ddp_.no_sync(server_ || !progress.completes_step());
+    const bool adds_shards = zero_ && zero_->divides_gradients();
+    const auto local = ddp_.no_sync(server_ || (!progress.completes_step() && !adds_shards));
     const double weight = progress.weight();
     scaler_.scale(weight == 1 ? loss : weight * loss).backward();
   }
   if (!progress.completes_step()) return;
-  TANDEM_CHECK(std::ranges::any_of(parameters_, [](const Tensor& p) { return p.grad().defined(); }),
-               "Trainer: no parameter of the optimizers has a gradient, so this step would train nothing: "
-               "compute the loss with the Trainer's model");
   if (server_) server_->step([this] { make_step(); });
+  else if (zero_) zero_->step([this] { make_step(); });
   else make_step();
 }
 
 void Update::make_step() {
+  TANDEM_CHECK(std::ranges::any_of(parameters_, [](const Tensor& p) { return p.grad().defined(); }),
+               "Trainer: no parameter of the optimizers has a gradient, so this step would train nothing: "
+               "compute the loss with the Trainer's model");
   if (scaler_.is_enabled()) {
     if (max_norm_ || max_value_) {
       for (const auto& used : optimizers_) scaler_.unscale_(*used.optimizer);
@@ -91,13 +101,18 @@ void Update::set_lrs(const std::vector<double>& lrs) {
 }
 
 Array Update::clip() {
-  if (max_norm_ && !max_value_) return optim::clip_grad_norm_(parameters_, *max_norm_);
+  if (max_norm_ && !max_value_) return clip_by_norm();
   // Compute the norm before clipping, because clip_grad_value_() turns infinities into numbers. This norm is finite if
   // and only if all gradients are.
-  const Array norm = optim::grad_norm(parameters_, std::numeric_limits<double>::infinity());
+  constexpr double largest = std::numeric_limits<double>::infinity();
+  const Array norm = zero_ ? zero_->grad_norm(parameters_, largest) : optim::grad_norm(parameters_, largest);
   if (max_value_) optim::clip_grad_value_(parameters_, *max_value_);
-  if (max_norm_) optim::clip_grad_norm_(parameters_, *max_norm_);
+  if (max_norm_) clip_by_norm();
   return norm;
+}
+
+Array Update::clip_by_norm() {
+  return zero_ ? zero_->clip_grad_norm_(parameters_, *max_norm_) : optim::clip_grad_norm_(parameters_, *max_norm_);
 }
 
 }  // namespace tandem::distributed

@@ -5,6 +5,7 @@
 #include <tandem/autograd/tensor.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/parameter_server.h>
+#include <tandem/distributed/strategies/zero_redundancy.h>
 #include <tandem/distributed/training/finite_check.h>
 #include <tandem/distributed/training/metrics/progress.h>
 #include <tandem/optim/grad_scaler.h>
@@ -32,6 +33,8 @@ class Update {
 
   // Sends gradients to a server and receives new parameters from it, instead of averaging in the backward pass.
   void through(ParameterServer& server) { server_ = &server; }
+  // Updates this rank's shards of the parameters, and gathers those of the other ranks.
+  void through(ZeroRedundancy& zero);
 
   void use(optim::Optimizer& optimizer, MakeSchedule schedule = {}, Counts counts = Counts::steps);
   void clip_norm(double max_norm) { max_norm_ = max_norm; }
@@ -63,11 +66,13 @@ class Update {
 
   void make_step();
   Array clip();  // returns a norm of the gradients, () f32 on their device
+  Array clip_by_norm();
 
   DistributedDataParallel& ddp_;
   optim::GradScaler& scaler_;
   FiniteCheck& check_;
   ParameterServer* server_ = nullptr;
+  ZeroRedundancy* zero_ = nullptr;
   std::vector<Used> optimizers_;
   std::vector<Tensor> parameters_;  // of all optimizers
   std::optional<double> max_norm_, max_value_;

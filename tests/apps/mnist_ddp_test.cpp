@@ -176,6 +176,8 @@ TEST_F(MnistDdp, trains_with_every_strategy) {
   const auto two = train(2, {"--strategy", "ddp"});
   EXPECT_EQ(train(2, {"--strategy", "ring"}), two);
   EXPECT_EQ(train(2, {"--strategy", "ps"}), two);
+  EXPECT_EQ(train(2, {"--strategy", "zero1"}), two);
+  EXPECT_EQ(train(2, {"--strategy", "zero2"}), two);
   for (const char* strategy : {"localsgd", "diloco"}) {
     const auto found = train(2, {"--strategy", strategy, "--inner-steps", "3"});
     EXPECT_NE(found.first, two.first);

@@ -106,6 +106,7 @@ void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t
   for (int r = 0; r < group_.size(); ++r) losses.push_back(ops::empty_like(loss));
   group_.all_gather(losses, loss, "losses")->wait();
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
+  job_.gather();
   auto of_ranks = std::make_unique<RankArrays>(group_, job_.of_rank(state.generator, state.generator_now));
   group_.rank() == 0 ? begin_writing(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
   is_pending_ = true;

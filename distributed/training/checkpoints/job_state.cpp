@@ -42,18 +42,36 @@ JobState::Kept JobState::as_kept(const std::string& name, T& object) {
           [&object](const std::vector<NamedArray>& state) { object.load_state_dict(state); }};
 }
 
-JobState::JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler)
-    : group_(group), ddp_(ddp), scaler_(scaler), inner_{as_kept("scaler", scaler)} {}
+JobState::JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler, ZeroRedundancy* zero)
+    : group_(group), ddp_(ddp), scaler_(scaler), zero_(zero), inner_{as_kept("scaler", scaler)} {}
 
 void JobState::add(optim::Optimizer& optimizer) {
-  inner_.push_back(as_kept("optimizer" + std::to_string(inner_.size()), optimizer));
-  if (!optimizer_) optimizer_ = &optimizer;
-  else keep(inner_.back());
+  inner_.push_back({"optimizer" + std::to_string(inner_.size()), [this, &optimizer] { return state_of(optimizer); },
+                    [this, &optimizer](const std::vector<NamedArray>& state) { load(optimizer, state); }});
+  optimizers_.push_back(&optimizer);
+  if (optimizers_.size() > 1) keep(inner_.back());
 }
 
 void JobState::add(DiLoCo& diloco) {
   diloco_ = &diloco;
   keep(as_kept("diloco", diloco));
+}
+
+std::vector<NamedArray> JobState::state_of(const optim::Optimizer& optimizer) const {
+  const auto found = gathered_.find(&optimizer);
+  return found == gathered_.end() ? optimizer.state_dict() : found->second;
+}
+
+void JobState::load(optim::Optimizer& optimizer, const std::vector<NamedArray>& state) const {
+  zero_ ? zero_->load_state_dict(optimizer, state) : optimizer.load_state_dict(state);
+}
+
+void JobState::gather() {
+  if (!zero_) return;
+  for (const optim::Optimizer* const optimizer : optimizers_) {
+    auto whole = zero_->state_dict(*optimizer);
+    if (group_.rank() == 0) gathered_[optimizer] = std::move(whole);
+  }
 }
 
 void JobState::keep(Kept kept) {
@@ -76,12 +94,13 @@ void JobState::require_finite() const {
   check(ddp_.model().buffers(), false);  // a mask may have infinities
 }
 
-void JobState::fill(TrainingState& state) const {
+void JobState::fill(TrainingState& state) {
   state.model = ddp_.model().state_dict();
-  if (optimizer_) state.optimizer = optimizer_->state_dict();
+  if (!optimizers_.empty()) state.optimizer = state_of(*optimizers_[0]);
   append(state.optimizer, scaling_prefix, scaler_.state_dict());
   state.ddp = ddp_.state_dict();
   for (const auto& kept : kept_) append(state.kept, kept.name + "/", kept.state_dict());
+  gathered_.clear();
 }
 
 std::vector<NamedArray> JobState::of_rank(const std::string& generator, const std::string& generator_now) const {
@@ -105,7 +124,7 @@ void JobState::restore(TrainingState& state, const std::function<void(const std:
   ddp_.model().load_state_dict(state.model);
   if (diloco_) diloco_->restart();
   scaler_.load_state_dict(take(state.optimizer, scaling_prefix));
-  if (optimizer_) optimizer_->load_state_dict(state.optimizer);
+  if (!optimizers_.empty()) load(*optimizers_[0], state.optimizer);
   restore_kept(state.kept, note);
   restore_ranks(state, note);
   for (auto* const arrays : {&state.model, &state.optimizer, &state.ddp, &state.kept, &state.of_rank}) arrays->clear();
@@ -116,7 +135,7 @@ std::function<void()> JobState::remember() {
   all.insert(all.end(), kept_.begin(), kept_.end());
   all.push_back(as_kept("scaler", scaler_));
   all.push_back(as_kept("ddp", ddp_));
-  if (optimizer_) all.push_back(as_kept("optimizer", *optimizer_));
+  if (!optimizers_.empty()) all.push_back(inner_[1]);  // the first optimizer; kept_ has the others
   if (auto* const hook = ddp_.communication_hook().stateful()) all.push_back(as_kept("hook", *hook));
   std::vector<std::vector<NamedArray>> states;
   for (const auto& kept : all)
@@ -157,7 +176,8 @@ void JobState::restore_ranks(TrainingState& state, const std::function<void(cons
     return;
   }
   try {
-    ddp_.load_state_dict(state.ddp);
+    const bool has_buckets = !zero_ || !zero_->divides_gradients();
+    if (has_buckets) ddp_.load_state_dict(state.ddp);
   } catch (const Error& error) {
     note("note: the order of the gradients in the checkpoint is left out: " + std::string(error.what()));
   }

@@ -3,11 +3,13 @@
 
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/strategies/diloco.h>
+#include <tandem/distributed/strategies/zero_redundancy.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/optim/grad_scaler.h>
 #include <tandem/optim/optimizer.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,9 @@ namespace tandem::distributed {
 // These objects must outlive the JobState.
 class JobState {
  public:
-  JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler);
+  // `zero` is null unless the optimizer state is divided among the ranks.
+  JobState(ProcessGroup& group, DistributedDataParallel& ddp, optim::GradScaler& scaler,
+           ZeroRedundancy* zero = nullptr);
 
   void add(optim::Optimizer& optimizer);
   // The ranks train alone between outer steps. Each rank then has its own optimizer state, loss scale and weights. The
@@ -33,8 +37,10 @@ class JobState {
   // Throws an Error if a parameter of the model is not finite or a buffer is NaN, because such a checkpoint would be
   // useless.
   void require_finite() const;
-  // Sets the arrays of `state` that are equal on all ranks. Only rank 0 calls it.
-  void fill(TrainingState& state) const;
+  // Sends what is divided among the ranks to rank 0. Call it before fill(). Collective.
+  void gather();
+  // Sets the arrays of `state` that are not of single ranks. Only rank 0 calls it.
+  void fill(TrainingState& state);
   // Returns the state that only this rank has. The arguments are the members of TrainingState with the same names.
   // Collective.
   std::vector<NamedArray> of_rank(const std::string& generator, const std::string& generator_now) const;
@@ -51,12 +57,18 @@ class JobState {
   void restore_ranks(TrainingState& state, const std::function<void(const std::string&)>& note);
   void restore_own(std::vector<NamedArray>& arrays);
 
+  // Return or load the state of an optimizer. It is whole between gather() and fill(), otherwise that of this rank.
+  std::vector<NamedArray> state_of(const optim::Optimizer& optimizer) const;
+  void load(optim::Optimizer& optimizer, const std::vector<NamedArray>& state) const;
+
   ProcessGroup& group_;
   DistributedDataParallel& ddp_;
   optim::GradScaler& scaler_;
-  optim::Optimizer* optimizer_ = nullptr;  // the first optimizer
-  std::vector<Kept> kept_;                 // includes further optimizers
-  std::vector<Kept> inner_;                // the scaler and all optimizers
+  ZeroRedundancy* const zero_;
+  std::vector<optim::Optimizer*> optimizers_;
+  std::vector<Kept> kept_;   // includes all optimizers but the first
+  std::vector<Kept> inner_;  // the scaler and all optimizers
+  std::map<const optim::Optimizer*, std::vector<NamedArray>> gathered_;
   DiLoCo* diloco_ = nullptr;
 };
 

@@ -9,7 +9,7 @@ namespace tandem::distributed {
 
 enum class DeviceChoice { automatic, cpu, cuda };      // automatic: a GPU if this build and host have one
 enum class Compression { none, bf16, f16, powersgd };  // of gradients that are sent
-enum class StrategyChoice { ddp, dp, ps, ring, hierarchical, localsgd, diloco };  // docs/strategies.md
+enum class StrategyChoice { ddp, dp, ps, ring, hierarchical, localsgd, diloco, zero1, zero2 };  // docs/strategies.md
 
 constexpr std::int64_t least_sweep_steps = 10;  // of the learning-rate finder (lr_finder.h)
 
@@ -37,5 +37,7 @@ struct tandem::EnumNames<tandem::distributed::StrategyChoice> {
                                           {"ring", S::ring},
                                           {"hierarchical", S::hierarchical},
                                           {"localsgd", S::localsgd},
-                                          {"diloco", S::diloco}};
+                                          {"diloco", S::diloco},
+                                          {"zero1", S::zero1},
+                                          {"zero2", S::zero2}};
 };

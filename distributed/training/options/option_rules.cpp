@@ -19,7 +19,9 @@ void check_strategy(StrategyChoice strategy, const std::map<std::string, std::st
       {StrategyChoice::ring, {"--compress"}},
       {StrategyChoice::hierarchical, {"--compress"}},
       {StrategyChoice::localsgd, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
-      {StrategyChoice::diloco, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}}};
+      {StrategyChoice::diloco, {"--compress", "--unused", "--bucket-cap-mb", "--sync-bn"}},
+      {StrategyChoice::zero1, {"--compress"}},
+      {StrategyChoice::zero2, {"--compress", "--unused"}}};
   const auto lacking = lacks.find(strategy);
   if (lacking == lacks.end()) return;
   for (const char* name : lacking->second)

@@ -3,6 +3,8 @@
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/dropout.h>
 #include <tandem/nn/loss.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/ema.h>
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
@@ -14,7 +16,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <mutex>
+
+#include "../../../apps/examples/muon.h"
 
 namespace tandem::distributed {
 namespace {
@@ -34,6 +39,8 @@ struct Options : TrainingOptions {
     batch_size = 4;
     threads = 2;  // for dp
   }
+  double max_norm = 1;  // 0: gradients are not clipped
+  float loss_factor = 1;
 };
 
 nn::Sequential network() {
@@ -63,9 +70,11 @@ std::vector<float> train(
         Trainer trainer(options, group, model, [&] { return std::make_unique<nn::Sequential>(make()); });
         optim::SGD optimizer(model.parameters(), {.lr = 0.05, .momentum = 0.9});
         trainer.use(optimizer, [](std::int64_t steps) { return optim::CosineAnnealingLR{.T_max = steps}; });
-        trainer.clip_norm(1);
+        if (options.max_norm > 0) trainer.clip_norm(options.max_norm);
         data::Loader loader(fifty_samples(), options.loader_options(*group));
-        trainer.fit(loader, loss_of);
+        trainer.fit(loader, [&](nn::Module& one, const data::Batch& batch) {
+          return options.loss_factor * loss_of(one, batch);
+        });
         std::vector<float> mine;
         for (const auto& parameter : model.parameters())
           for (const float value : parameter.tensor.value().to_vector<float>()) mine.push_back(value);
@@ -105,8 +114,101 @@ TEST(Strategy, ReplicasTrainAsRanksDo) {
   EXPECT_EQ(train(1, "hierarchical"), alone);
 }
 
+// The norm of the gradients, by which they are clipped, is a sum over the shards in another order.
+TEST(Strategy, ZeroGivesTheBitsOfDdpUnlessItClips) {
+  const auto unclipped = [](Options& options) { options.max_norm = 0; };
+  const auto in_f16 = [](Options& options) {
+    options.max_norm = 0;
+    options.dtype = DType::f16;
+    options.loss_factor = 8;  // the gradients overflow at the first loss scale, so all ranks skip the first step
+  };
+  for (const char* strategy : {"zero1", "zero2"}) {
+    for (const int ranks : {1, 2, 3}) {
+      EXPECT_EQ(train(ranks, strategy, unclipped), train(ranks, "ddp", unclipped)) << strategy << ' ' << ranks;
+      expect_near(train(ranks, "ddp"), train(ranks, strategy), strategy);
+    }
+    EXPECT_EQ(train(2, strategy, in_f16), train(2, "ddp", in_f16)) << strategy;
+  }
+}
+
+// Trains with one strategy until the middle of an epoch, and then with another one.
+TEST(Strategy, ACheckpointOfZeroSuitsEveryStrategy) {
+  const auto whole = train(2, "ddp", [](Options& options) { options.max_norm = 0; });
+  const auto part = [](const testing::TemporaryFolder& folder, bool resume) {
+    return [&folder, resume](Options& options) {
+      options.max_norm = 0;
+      options.checkpoint = folder.path().string();
+      options.resume = resume;
+      if (!resume) options.max_steps = 3;
+    };
+  };
+  for (const auto& [first, second] : {std::pair("zero1", "zero2"), {"zero2", "ddp"}, {"ddp", "zero1"}}) {
+    const testing::TemporaryFolder folder, of_ddp;
+    train(2, first, part(folder, false));
+    EXPECT_EQ(train(2, second, part(folder, true)), whole) << first << ", then " << second;
+    // The samples that are left are divided among three ranks.
+    const testing::TemporaryFolder larger;
+    train(2, first, part(larger, false));
+    train(2, "ddp", part(of_ddp, false));
+    EXPECT_EQ(train(3, second, part(larger, true)), train(3, "ddp", part(of_ddp, true))) << first << ", " << second;
+  }
+}
+
+TEST(Strategy, ZeroKeepsTwoOptimizersAnAverageAndTheLearningRateTrial) {
+  std::map<std::string, std::vector<float>> found;
+  for (const std::string strategy : {"ddp", "zero1", "zero2"}) {
+    std::mutex mutex;
+    const testing::TemporaryFolder folder;
+    for (const bool resume : {false, true}) {
+      run_ranks(
+          2,
+          [&](Group group) {
+            Options options(strategy);
+            options.checkpoint = folder.path().string();
+            options.resume = resume;
+            if (!resume) options.max_steps = 3;
+            auto model = network();
+            Trainer trainer(options, group, model);
+            const auto parameters = model.parameters();
+            optim::SGD first({parameters[0], parameters[1]}, {.lr = 0.05, .momentum = 0.9});
+            optim::Adam second({parameters[2], parameters[3]}, {.lr = 0.01});
+            trainer.use(first);
+            trainer.use(second);
+            optim::ExponentialMovingAverage average(parameters, {}, {.decay = 0.5});
+            trainer.keep("average", average);
+            trainer.after_step([&] { average.update(); });
+            data::Loader loader(fifty_samples(), options.loader_options(*group));
+            const auto loss = [&](const data::Batch& batch) { return loss_of(model, batch); };
+            if (!resume) {
+              EXPECT_EQ(trainer.find_lr(loader, loss, {.last = 1e-3, .steps = 12}).lrs.size(), 12u);
+            }
+            trainer.fit(loader, loss);
+            if (group->rank() > 0) return;
+            const std::lock_guard lock(mutex);
+            found[strategy].clear();
+            for (const auto& entry : average.averages())
+              for (const float value : entry.array.to_vector<float>()) found[strategy].push_back(value);
+          },
+          std::chrono::seconds(60), "shm");
+    }
+    EXPECT_EQ(found[strategy], found["ddp"]) << strategy;
+  }
+}
+
+TEST(Strategy, ZeroRefusesAnOptimizerForWholeParameters) {
+  run_ranks(2, [](Group group) {
+    const Options options("zero2");
+    nn::Sequential model{nn::Flatten(), nn::Linear(64, 10, {.bias = false})};
+    Trainer trainer(options, group, model);
+    Muon optimizer(model.parameters(), {});
+    expect_parts(error_of([&] { trainer.use(optimizer); }),
+                 {"--strategy zero2 can't divide the state of Muon, which computes with whole parameters: use "
+                  "--strategy ddp"});
+  });
+}
+
 TEST(Strategy, EachOneAccumulatesAndGoesOnToTheBit) {
-  for (const char* strategy : {"ddp", "ring", "hierarchical", "ps", "dp", "localsgd", "diloco"}) {
+  for (const char* strategy : {"ddp", "ring", "hierarchical", "ps", "dp", "localsgd", "diloco", "zero1", "zero2"}) {
     const int ranks = std::string(strategy) == "dp" ? 1 : 2;
     const testing::TemporaryFolder folder;
     const auto accumulates = [](Options& options) { options.accumulate = 2; };
@@ -138,6 +240,28 @@ TEST(Strategy, ReplicasNeedAProgramThatMakesThem) {
     expected(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }));
     expected(error_of([&] { trainer.batches(loader); }));
   });
+}
+
+TEST(Strategy, ZeroEndsOnAllRanksIfAShardIsNotFinite) {
+  for (const char* strategy : {"zero1", "zero2"}) {
+    const auto results = testing::run_ranks_catching(2, [&](Group group) {
+      Options options(strategy);
+      options.max_norm = 0;
+      auto model = network();
+      Trainer trainer(options, group, model);
+      optim::SGD optimizer(model.parameters(), {.lr = 0.05});
+      trainer.use(optimizer);
+      data::Loader loader(fifty_samples(), options.loader_options(*group));
+      // The gradient of one weight is infinite: that of the last one, in the last rank's shard.
+      const Tensor last = model.parameters()[2].tensor;
+      trainer.fit(loader, [&](const data::Batch& batch) {
+        const Tensor one = reshape(last, {-1})[last.numel() - 1];
+        return loss_of(model, batch) + sqrt(one - one.detach());
+      });
+    });
+    for (const auto& result : results)
+      expect_parts(testing::message_of(result), {"step 1: the norm of the gradients is "});
+  }
 }
 
 // Only the server has the mean gradient.
