@@ -31,18 +31,20 @@ void FiniteCheck::begin_step(const Progress& progress, const Generator* generato
 }
 
 void FiniteCheck::take_loss(const Array& loss) {
-  if (!norms_.defined() && has_loss_) require_finite(loss, "the loss");
+  if (norms_.defined() || !has_loss_) return;
+  if (const auto problem = problem_of(loss, "the loss"); !problem.empty()) fail(problem);
 }
 
-void FiniteCheck::take_norm(const Array& norm) {
-  if (norms_.defined()) ops::add_(norms_, norm);
-  else require_finite(norm, "the norm of the gradients");
+std::string FiniteCheck::take_norm(const Array& norm) {
+  if (!norms_.defined()) return problem_of(norm, "the norm of the gradients");
+  ops::add_(norms_, norm);
+  return "";
 }
 
-void FiniteCheck::require_finite(const Array& number, const char* what) {
-  if (scaler_.is_enabled()) return;
+std::string FiniteCheck::problem_of(const Array& number, const char* name) const {
+  if (scaler_.is_enabled()) return "";
   const double value = number.item();
-  if (!std::isfinite(value)) fail(fmt::format("{} is {}", what, std::isnan(value) ? "nan" : "infinite"));
+  return std::isfinite(value) ? "" : fmt::format("{} is {}", name, std::isnan(value) ? "nan" : "infinite");
 }
 
 void FiniteCheck::end_step(const Array& losses) {

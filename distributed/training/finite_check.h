@@ -62,9 +62,10 @@ class FiniteCheck {
   void begin_batch(const data::Batch& batch) { has_loss_ = !is_empty(batch); }
   bool has_loss() const { return has_loss_; }  // whether the current batch has a loss
   // Pass the loss of a batch of the current step, and a norm of the step's gradients, one number each. On a CPU, the
-  // host checks the number at once: both functions throw NotFinite if it is not finite.
+  // host checks the number at once. If it is not finite, take_loss() throws NotFinite. take_norm() returns a text for
+  // fail() instead, because the caller may hold only shards of the parameters; an empty text means that it is finite.
   void take_loss(const Array& loss);
-  void take_norm(const Array& norm);
+  [[nodiscard]] std::string take_norm(const Array& norm);
   // Called when the step is over. `losses` is the sum of the losses of the epoch so far, () f32. Calls look() after
   // every most_steps steps.
   void end_step(const Array& losses);
@@ -85,7 +86,7 @@ class FiniteCheck {
   };
   static constexpr std::size_t most_steps = 128;  // chosen: the wait for a GPU is then negligible
 
-  void require_finite(const Array& number, const char* what);
+  std::string problem_of(const Array& number, const char* name) const;
   [[noreturn]] void fail(const std::string& what, const Start& step);
   std::optional<std::string> find_operation(const Start& step);  // nullopt: this rank's numbers are finite
   void compute_again(const Start& step);

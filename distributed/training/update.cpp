@@ -61,12 +61,15 @@ void Update::operator()(const Tensor& loss, const Progress& progress) {
     scaler_.scale(weight == 1 ? loss : weight * loss).backward();
   }
   if (!progress.completes_step()) return;
-  if (server_) server_->step([this] { make_step(); });
-  else if (zero_) zero_->step([this] { make_step(); });
-  else make_step();
+  std::string problem;
+  const auto step = [&] { problem = make_step(); };
+  if (server_) server_->step(step);
+  else if (zero_) zero_->step(step);
+  else step();
+  if (!problem.empty()) check_.fail(problem);  // computes the batch again, for which it needs the whole parameters
 }
 
-void Update::make_step() {
+std::string Update::make_step() {
   TANDEM_CHECK(std::ranges::any_of(parameters_, [](const Tensor& p) { return p.grad().defined(); }),
                "Trainer: no parameter of the optimizers has a gradient, so this step would train nothing: "
                "compute the loss with the Trainer's model");
@@ -75,16 +78,16 @@ void Update::make_step() {
       for (const auto& used : optimizers_) scaler_.unscale_(*used.optimizer);
       clip();
     }
-  } else {
-    check_.take_norm(clip());
+  } else if (auto problem = check_.take_norm(clip()); !problem.empty()) {
+    return problem;
   }
   bool is_left_out = false;
   for (const auto& used : optimizers_) is_left_out |= !scaler_.step(*used.optimizer);
   left_out_ += is_left_out;
   scaler_.update();
-  if (scaler_.is_enabled() && scaler_.scale() < least_scale)
-    check_.fail("the loss scale of f16 has fallen to " + std::to_string(scaler_.scale()) +
-                ", and the gradients are still not finite");
+  if (!scaler_.is_enabled() || scaler_.scale() >= least_scale) return "";
+  return "the loss scale of f16 has fallen to " + std::to_string(scaler_.scale()) +
+         ", and the gradients are still not finite";
 }
 
 std::vector<double> Update::lrs() const {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,8 +65,8 @@ class Update {
     std::unique_ptr<optim::LrScheduler> schedule;
   };
 
-  void make_step();
-  Array clip();  // returns a norm of the gradients, () f32 on their device
+  std::string make_step();  // returns why the training can't continue; empty: it can
+  Array clip();             // returns a norm of the gradients, () f32 on their device
   Array clip_by_norm();
 
   DistributedDataParallel& ddp_;
