@@ -103,6 +103,10 @@ class DistributedDataParallel {
   void share_parameters(int root);
   void share_buffers(int root);
 
+  // For the reducer, and for a strategy that averages gradients itself. Call it at the end of each backward pass that
+  // averages. Every 100th call compares the weights. Collective.
+  void after_pass();
+
   // Disables the warning for ranks that have the same samples, for example for a data set of one sample.
   void expect_same_samples() { reducer_->expect_same_samples(); }
   // From now on, reports the progress of each bucket to `observer`, such as a CommunicationMeter
@@ -112,7 +116,6 @@ class DistributedDataParallel {
  private:
   void begin_forward();
   void check_parameters();
-  void after_pass();
 
   nn::Module& model_;
   std::shared_ptr<ProcessGroup> group_;

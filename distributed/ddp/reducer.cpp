@@ -308,10 +308,7 @@ void Reducer::shadow_backward() {
   used_.assign(used_.size(), 0);
   start_full_buckets();
   finish_pass();
-  for (const std::size_t i : reduced_) {
-    Tensor tensor = parameters_[i].tensor;
-    tensor.zero_grad();
-  }
+  for (const std::size_t i : reduced_) parameters_[i].tensor.zero_grad();
 }
 
 }  // namespace tandem::distributed

@@ -53,6 +53,7 @@ class Reducer {
   void set_after_pass(std::function<void()> call) { after_pass_ = std::move(call); }
   // From now on, the ranks agree on each pass through `rounds`, unless it is null.
   void set_rounds(StepRounds* rounds) { rounds_ = rounds; }
+  bool has_rounds() const { return rounds_ != nullptr; }
   // A rank without data calls this while the others run a backward pass. It discards this rank's gradients.
   void shadow_backward();
 

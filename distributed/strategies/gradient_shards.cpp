@@ -8,11 +8,6 @@
 #include <utility>
 
 namespace tandem::distributed {
-namespace {
-
-constexpr std::int64_t passes_between_comparisons = 100;  // as in DistributedDataParallel
-
-}  // namespace
 
 GradientShards::GradientShards(DistributedDataParallel& ddp, BucketSizes sizes)
     : ddp_(ddp), parameters_(ddp.model().parameters()), bucket_of_(parameters_.size()) {
@@ -95,7 +90,7 @@ void GradientShards::end_pass() {
   in_flight_.clear();
   has_gradients_ = ddp_.group()->max(absent.empty() ? 0 : 1, "unused parameters") == 0;
   if (!has_gradients_) fail_for_unused(*ddp_.group(), absent, shard_of_.size());
-  if (passes_++ % passes_between_comparisons == 0) ddp_.check_same_weights();
+  ddp_.after_pass();
 }
 
 }  // namespace tandem::distributed

@@ -52,7 +52,6 @@ class GradientShards {
   std::vector<std::size_t> bucket_of_;                      // by parameter
   std::map<const autograd::TensorState*, Array> shard_of_;  // by parameter
   bool has_gradients_ = false;
-  std::int64_t passes_ = 0;
 
   // The current pass:
   std::vector<char> reached_;                    // by parameter

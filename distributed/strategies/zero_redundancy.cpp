@@ -33,6 +33,10 @@ std::unique_ptr<DistributedDataParallel> make_ddp(nn::Module& model, std::shared
       model, std::move(group), DistributedDataParallelOptions{.buckets = options.buckets, .unused = options.unused});
 }
 
+bool contains(const std::vector<Tensor>& tensors, const Tensor& one) {
+  return std::ranges::any_of(tensors, [&](const Tensor& other) { return other.same_as(one); });
+}
+
 std::map<std::string, Tensor> parameters_by_name(const optim::Optimizer& optimizer) {
   const auto parameters = optimizer.parameters();
   std::map<std::string, Tensor> by_name;
@@ -110,16 +114,19 @@ void ZeroRedundancy::use(optim::Optimizer& optimizer) {
   TANDEM_CHECK(can_divide(optimizer), "ZeroRedundancy: ", optimizer.name(),
                " computes with whole parameters, so a rank can't update a shard of one by itself: use "
                "DistributedDataParallel, or another optimizer, such as Adam");
-  TANDEM_CHECK(std::ranges::find(optimizers_, &optimizer) == optimizers_.end(),
-               "ZeroRedundancy::use: this optimizer is already in use");
   TANDEM_CHECK(optimizer.state_dict().empty(), "ZeroRedundancy::use: this optimizer has already made a step or loaded ",
                "a state, so it has the state of whole parameters: call use() first, then load_state_dict() of ",
                "ZeroRedundancy");
-  const auto of_model = ddp_->model().parameters();
-  for (const auto& [name, tensor] : parameters_by_name(optimizer))
-    TANDEM_CHECK(std::ranges::any_of(of_model, [&](const auto& one) { return one.tensor.same_as(tensor); }),
-                 "ZeroRedundancy::use: the model does not have the optimizer's parameter ", name,
-                 ", so the ranks would not average its gradient: add it to the model");
+  std::vector<Tensor> of_model, in_use;
+  for (const auto& parameter : ddp_->model().parameters()) of_model.push_back(parameter.tensor);
+  for (const optim::Optimizer* const other : optimizers_)
+    for (const Tensor& parameter : other->parameters()) in_use.push_back(parameter);
+  for (const auto& [name, tensor] : parameters_by_name(optimizer)) {
+    TANDEM_CHECK(contains(of_model, tensor), "ZeroRedundancy::use: the model does not have the optimizer's parameter ",
+                 name, ", so the ranks would not average its gradient: add it to the model");
+    TANDEM_CHECK(!contains(in_use, tensor), "ZeroRedundancy::use: an optimizer in use already has the parameter ", name,
+                 ": use each optimizer once, and give it parameters that no other optimizer has");
+  }
   optimizers_.push_back(&optimizer);
 }
 
@@ -141,6 +148,9 @@ void ZeroRedundancy::step() {
 
 void ZeroRedundancy::step(const std::function<void()>& update) {
   TANDEM_CHECK(!optimizers_.empty(), "ZeroRedundancy::step: no optimizer is in use: call use(optimizer) first");
+  TANDEM_CHECK(!ddp_->reducer().has_rounds(),
+               "ZeroRedundancy::step does not work in join(), because a rank without data would have to update its "
+               "shards too: give all ranks the same number of batches");
   TANDEM_CHECK(has_gradients(),
                "ZeroRedundancy::step: no backward pass outside of no_sync() has reached the model since the last step "
                "or zero_grad(), so this step would train nothing");

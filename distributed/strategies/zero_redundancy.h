@@ -37,7 +37,7 @@ struct ZeroRedundancyOptions {
 //
 // Accumulation: in stage 1, backward passes before the last one belong inside ddp().no_sync(). In stage 2, each pass
 // averages, and the shards add up. Between backward() and step(), most elements of .grad are not averaged in stage 1,
-// and .grad is undefined in stage 2. join() does not work with ZeroRedundancy.
+// and .grad is undefined in stage 2. In join(), step() throws an Error.
 //
 // The model must outlive this object, and the optimizers must live until the last step. Only one thread may use it. The
 // constructor, both step(), both norms and state_dict() are collective.
@@ -51,7 +51,8 @@ class ZeroRedundancy {
   bool divides_gradients() const { return gradients_.has_value(); }
 
   // From now on, step() updates only this rank's shards of the optimizer's parameters. Throws an Error if the optimizer
-  // has state already, if it has parameters that the model does not have, or if its rule is not for single numbers.
+  // has state already, if it has parameters that the model does not have or that another optimizer in use has, or if
+  // its rule is not for single numbers. From now on, call optimizer.step() only within step().
   void use(optim::Optimizer& optimizer);
   // Returns whether the optimizer applies one rule to every number, as SGD and Adam do, so that a rank can update a
   // shard of a parameter by itself.
