@@ -154,9 +154,19 @@ int open_file(int folder, const char* path, int flags, mode_t mode) {
   return file;
 }
 
+void wait_while_held(Watch& watch, int file, std::unique_lock<std::mutex>& lock) {
+  if (!watched(watch, file) || !holding) return;
+  lock.unlock();
+  ++held;
+  while (holding) usleep(1000);
+  --held;
+  lock.lock();
+}
+
 ssize_t write_file(int file, const void* bytes, std::size_t count, const off_t* offset) {
   std::unique_lock<std::mutex> lock;
   Watch& watch = lock_watch(lock);
+  wait_while_held(watch, file, lock);
   const auto real = [&](std::size_t part) {
     return offset ? syscall(SYS_pwrite64, file, bytes, part, *offset) : syscall(SYS_write, file, bytes, part);
   };
@@ -179,13 +189,7 @@ ssize_t write_file(int file, const void* bytes, std::size_t count, const off_t* 
 int synchronise(int file, long number, FileCall call) {
   std::unique_lock<std::mutex> lock;
   Watch& watch = lock_watch(lock);
-  if (watched(watch, file) && holding) {
-    lock.unlock();
-    ++held;
-    while (holding) usleep(1000);
-    --held;
-    lock.lock();
-  }
+  wait_while_held(watch, file, lock);
   const OpenFile* found = watched(watch, file);
   if (!found) return static_cast<int>(syscall(number, file));
   // Nothing is really synchronised: only the journal matters to the tests.

@@ -42,7 +42,7 @@ void faulty_files_watch(const char* folder, const char* journal);
 void faulty_files_fail(long number, int error, bool lasts);
 // Returns the number of calls so far.
 long faulty_files_calls();
-// While `holds` is true, threads that synchronise a watched file or folder wait, as on a disk that hangs.
+// While `holds` is true, threads that write to or synchronise a watched file or folder wait, as on a hung disk.
 void faulty_files_hold(bool holds);
 // Returns the number of threads that wait.
 long faulty_files_held();
