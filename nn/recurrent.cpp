@@ -1,5 +1,6 @@
 #include <tandem/autograd/autocast.h>
 #include <tandem/autograd/functions.h>
+#include <tandem/autograd/functions/recurrent.h>
 #include <tandem/core/formulas/recurrent.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/recurrent.h>
