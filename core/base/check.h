@@ -11,10 +11,11 @@
 namespace tandem {
 
 // The exception that the library throws. Its text says what was found, what was expected and what to do about it. The
-// library never exits or aborts: the program decides how to handle an Error.
+// library never exits or aborts: the program decides how to handle an Error. Control characters other than newlines and
+// tabs are escaped ("\x1b"), because a name from a file must not steer the terminal that shows the error.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(std::string text) : std::runtime_error(detail::without_control_characters(std::move(text))) {}
 };
 
 namespace detail {

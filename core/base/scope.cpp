@@ -41,14 +41,17 @@ Scope::ModuleName innermost_module() {
 
 std::string module_text() { return innermost_module().text(); }
 
-std::string with_scope(std::string text) {
-  // A name from a file, such as a tensor's, may contain control characters that would act on a terminal.
+std::string without_control_characters(std::string text) {
   constexpr char digits[] = "0123456789abcdef";
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if ((c < ' ' && c != '\n' && c != '\t') || c == 127)
       text.replace(i, 1, {'\\', 'x', digits[c / 16], digits[c % 16]});
   }
+  return text;
+}
+
+std::string with_scope(std::string text) {
   const Scope* const scope = Scope::innermost();
   if (scope && scope->kind() == Scope::Kind::operation && text.find(scope->name()) == std::string::npos)
     text = scope->name() + (": " + std::move(text));

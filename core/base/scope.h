@@ -123,9 +123,10 @@ namespace detail {
 std::string module_text();
 
 // Prepends this thread's current module and operation to `text`, unless the text already contains these names. Code
-// that many operations share therefore need not know which of them called it. Control characters other than newlines
-// and tabs are escaped ("\x1b"), because a name from a file must not steer the terminal that shows the error.
+// that many operations share therefore need not know which of them called it.
 std::string with_scope(std::string text);
+
+std::string without_control_characters(std::string text);  // see Error
 
 }  // namespace detail
 }  // namespace tandem

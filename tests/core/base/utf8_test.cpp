@@ -1,5 +1,6 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/base/utf8.h>
+#include <tandem/core/io/input_file.h>
 
 #include <gtest/gtest.h>
 
@@ -46,6 +47,8 @@ TEST(Utf8, OtherBytesAreEscapedAndReadBack) {
 TEST(Utf8, TheTextOfAnErrorHasNoControlCharacters) {
   EXPECT_EQ(testing::error_of([] { detail::fail("the tensor \x1b[2J\r\x7f caf\u00e9:\n\tunknown"); }),
             "the tensor \\x1b[2J\\x0d\\x7f caf\u00e9:\n\tunknown");
+  EXPECT_EQ(testing::error_of([] { throw Error("\x1b[2J"); }), "\\x1b[2J");
+  EXPECT_ERROR(InputFile("/no\x1b[2J", "safetensors file"), "/no\\x1b[2J");
 }
 
 }  // namespace
