@@ -25,6 +25,10 @@ struct ExponentialMovingAverageOptions {
 // model's parameters. Only one thread may use it, and no other thread may use the model in the meantime.
 class ExponentialMovingAverage {
  public:
+  // Not copyable, because a copy would count its steps separately.
+  ExponentialMovingAverage(ExponentialMovingAverage&&) = default;
+  ExponentialMovingAverage& operator=(ExponentialMovingAverage&&) = default;
+
   explicit ExponentialMovingAverage(std::vector<NamedTensor> parameters, std::vector<NamedTensor> buffers = {},
                                     const ExponentialMovingAverageOptions& options = {});
 

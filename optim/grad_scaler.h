@@ -35,6 +35,10 @@ struct GradScalerOptions {
 // A captured step (a CUDA graph) can't wait, so it can't contain an enabled GradScaler. Only one thread may use it.
 class GradScaler {
  public:
+  // Not copyable, because a copy would count its steps separately.
+  GradScaler(GradScaler&&) = default;
+  GradScaler& operator=(GradScaler&&) = default;
+
   explicit GradScaler(const GradScalerOptions& options = {});
 
   // Returns the loss times the scale. The loss must be f32, as losses are under Autocast: the initial scale is too

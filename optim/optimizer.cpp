@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace tandem::optim {
 
@@ -97,6 +99,7 @@ void Optimizer::reset(int index) {
 
 void Optimizer::step() {
   const Scope scope(step_name_);
+  bool has_gradient = false;
   for (int g = 0; g < group_count(); ++g) {
     Group& group = groups_[g];
     prepare(g, kept_state(g));
@@ -105,6 +108,7 @@ void Optimizer::step() {
     for (Entry& e : group.entries) {
       const Array gradient = e.parameter.tensor.grad();
       if (!gradient.defined()) continue;
+      has_gradient = true;
       const Array& value = e.parameter.tensor.value();
       TANDEM_CHECK(value.device() == group.device, "parameter ", e.parameter.name, " was on ", group.device,
                    " when the optimizer was constructed, and is now on ", value.device(),
@@ -121,6 +125,10 @@ void Optimizer::step() {
     }
     if (!updates.empty()) update(g, updates);
   }
+  if (!has_gradient && !std::exchange(has_warned_, true))
+    std::cerr << "warning: " << step_name_ << ": no parameter has a gradient, so this step changes nothing. Call "
+              << "backward() before it, and zero_grad() before that, with the loss of the model whose parameters this "
+              << "optimizer has" << std::endl;
 }
 
 void Optimizer::zero_grad() {

@@ -54,7 +54,7 @@ struct ParameterUpdate {
 // in the GPU's memory, including the number of updates and the options. Options may change between replays. The
 // exceptions are options that change which state the algorithm keeps: raising SGD's momentum from 0, `centered` and
 // `amsgrad`.
-class Optimizer {
+class Optimizer : NoCopy {
  public:
   virtual ~Optimizer() = default;
   // Makes one update from the gradients. A parameter without a gradient stays as it is, and so does its state.
@@ -129,6 +129,7 @@ class Optimizer {
   void reset(int group);
 
   const char* const step_name_;
+  bool has_warned_ = false;  // that no parameter has a gradient
   std::vector<Group> groups_;
   Array while_finite_;
 };

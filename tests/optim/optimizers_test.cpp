@@ -1,5 +1,6 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 
@@ -183,6 +184,21 @@ TEST(Optimizers, NaNGradientsShow) {
     EXPECT_TRUE(std::isnan(values_of(a.value())[0])) << kind;
     EXPECT_FALSE(std::isnan(values_of(a.value())[1])) << kind;
   }
+}
+
+TEST(Optimizers, AStepWithoutAGradientIsAWarningOnce) {
+  const Tensor w(ops::ones({2}), true);
+  optim::SGD optimizer({{"w", w}}, {.lr = 1});
+  const auto said = [&] {
+    ::testing::internal::CaptureStderr();
+    optimizer.step();
+    return ::testing::internal::GetCapturedStderr();
+  };
+  sum(w).backward();
+  EXPECT_EQ(said(), "");
+  optimizer.zero_grad();
+  EXPECT_EQ(said().find("warning: SGD::step: no parameter has a gradient"), 0u);
+  EXPECT_EQ(said(), "");
 }
 
 TEST(Optimizers, NonsenseIsRefused) {

@@ -7,4 +7,5 @@ void right(tandem::Tensor x, tandem::Array a, const tandem::Tensor& row) {
   a.select(0, 0).copy_from(row.value());
   std::vector<tandem::Tensor> list{x};
   list[0] = row;
+  x = tandem::softmax(tandem::dropout(x, 0), 1) + tandem::dropout(x, 0.5, true);
 }

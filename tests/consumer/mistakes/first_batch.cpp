@@ -1,0 +1,3 @@
+// says: cannot bind
+#include <tandem/tandem.h>
+void wrong(tandem::data::Loader& loader) { auto& [x, y] = *loader.begin(); }

@@ -1,0 +1,3 @@
+// says: deleted
+#include <tandem/tandem.h>
+void wrong(tandem::optim::SGD& optimizer) { auto mine = optimizer; }
