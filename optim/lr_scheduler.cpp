@@ -47,6 +47,16 @@ LrScheduler::LrScheduler(Optimizer& optimizer, std::vector<Schedule> schedules)
   set_step(0);
 }
 
+void LrScheduler::step() {
+  const auto mine = last_lr(), now = lrs_of(optimizer_);
+  for (std::size_t group = 0; group < mine.size(); ++group)
+    TANDEM_CHECK(mine[group] == now[group], "LrScheduler::step: this schedule set the learning rate of group ", group,
+                 " to ", mine[group], ", and something else changed it to ", now[group],
+                 ", which this step would undo. Use one scheduler for an optimizer (SequentialLR and ChainedScheduler "
+                 "combine schedules), or call set_step() to return to this schedule's rates");
+  set_step(last_epoch_ + 1);
+}
+
 void LrScheduler::set_step(std::int64_t step) {
   TANDEM_CHECK(step >= 0, "LrScheduler: step must be at least 0, got ", step);
   for (int group = 0; group < optimizer_.group_count(); ++group) {

@@ -18,11 +18,16 @@ namespace tandem::optim {
 // Only one thread may use both.
 class LrScheduler {
  public:
+  // Not copyable, because a copy would count its steps separately.
+  LrScheduler(LrScheduler&&) = default;
+  LrScheduler& operator=(LrScheduler&&) = default;
+
   // Sets the optimizer to step 0 immediately. Takes one schedule for all groups, or one for each group.
   LrScheduler(Optimizer& optimizer, Schedule schedule);
   LrScheduler(Optimizer& optimizer, std::vector<Schedule> schedules);
 
-  void step() { set_step(last_epoch_ + 1); }
+  // Throws an Error if something else has changed a learning rate since the last step, because this would undo it.
+  void step();
   // Jumps to any step, such as the step at which training resumes.
   void set_step(std::int64_t step);
   std::int64_t last_epoch() const { return last_epoch_; }  // PyTorch's name for the number of steps
@@ -58,6 +63,10 @@ struct ReduceLROnPlateauOptions {
 // Multiplies the learning rates by `factor` if a metric has stopped improving, as in PyTorch.
 class ReduceLROnPlateau {
  public:
+  // Not copyable, because a copy would count its steps separately.
+  ReduceLROnPlateau(ReduceLROnPlateau&&) = default;
+  ReduceLROnPlateau& operator=(ReduceLROnPlateau&&) = default;
+
   explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
 
   void step(double metric);

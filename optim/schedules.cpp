@@ -20,6 +20,11 @@ double along_cosine(double from, double to, double part) {
 
 double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
+void check_gamma(const char* schedule, double gamma) {
+  TANDEM_CHECK(gamma > 0, schedule, ": gamma must be above 0, got ", gamma,
+               ": was it omitted, or an integer division?");
+}
+
 }  // namespace
 
 double StepLR::operator()(double base, std::int64_t step) const {
@@ -27,16 +32,19 @@ double StepLR::operator()(double base, std::int64_t step) const {
 }
 void LambdaLR::check() const { TANDEM_CHECK(factor, "LambdaLR: factor is an empty function"); }
 
-void StepLR::check() const { check_positive("StepLR", "step_size", step_size); }
+void StepLR::check() const {
+  check_positive("StepLR", "step_size", step_size);
+  check_gamma("StepLR", gamma);
+}
 
 double MultiStepLR::operator()(double base, std::int64_t step) const {
   const auto reached = std::count_if(milestones.begin(), milestones.end(), [&](auto m) { return m <= step; });
   return base * std::pow(gamma, static_cast<double>(reached));
 }
 
-void ExponentialLR::check() const {
-  TANDEM_CHECK(gamma > 0, "ExponentialLR: gamma must be above 0, got ", gamma, ": was it omitted?");
-}
+void MultiStepLR::check() const { check_gamma("MultiStepLR", gamma); }
+
+void ExponentialLR::check() const { check_gamma("ExponentialLR", gamma); }
 
 double ExponentialLR::operator()(double base, std::int64_t step) const {
   return base * std::pow(gamma, static_cast<double>(step));

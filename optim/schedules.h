@@ -15,7 +15,7 @@ namespace tandem::optim {
 // lr * gamma^(step / step_size)
 struct StepLR {
   std::int64_t step_size;
-  double gamma = 0.1;
+  double gamma = 0.1;  // above 0
   double operator()(double base, std::int64_t step) const;
   void check() const;
 };
@@ -23,8 +23,9 @@ struct StepLR {
 // lr * gamma^(number of milestones reached)
 struct MultiStepLR {
   std::vector<std::int64_t> milestones;
-  double gamma = 0.1;
+  double gamma = 0.1;  // above 0
   double operator()(double base, std::int64_t step) const;
+  void check() const;
 };
 
 // lr * gamma^step

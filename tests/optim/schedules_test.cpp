@@ -162,6 +162,8 @@ TEST(Schedules, ReachTheMomentumThatWasNotThere) {
 TEST(Schedules, NonsenseIsRefused) {
   const auto optimizer = make_optimizer({1, 1});
   EXPECT_ERROR(LrScheduler(*optimizer, StepLR{0}), "StepLR", "step_size", "0");
+  EXPECT_ERROR(LrScheduler(*optimizer, StepLR{.step_size = 1, .gamma = 1 / 2}), "StepLR", "gamma", "integer division");
+  EXPECT_ERROR(LrScheduler(*optimizer, MultiStepLR{.milestones = {1}, .gamma = -1}), "MultiStepLR", "gamma", "-1");
   EXPECT_ERROR(LrScheduler(*optimizer, CosineAnnealingLR{.T_max = 0}), "T_max");
   EXPECT_ERROR(LrScheduler(*optimizer, CosineAnnealingWarmRestarts{.T_0 = 1, .T_mult = 0}), "T_mult");
   EXPECT_ERROR(LrScheduler(*optimizer, PolynomialLR{.total_iters = 0}), "PolynomialLR", "total_iters");
@@ -177,6 +179,25 @@ TEST(Schedules, NonsenseIsRefused) {
   LrScheduler cycle(*optimizer, OneCycleLR{.max_lr = 1, .total_steps = 2});
   EXPECT_ERROR(cycle.set_step(3), "OneCycleLR", "3", "2");
   EXPECT_ERROR(cycle.set_step(-1), "at least 0");
+}
+
+TEST(Schedules, RefuseToUndoWhatSomethingElseSet) {
+  const auto optimizer = make_optimizer({1, 2});
+  LrScheduler schedule(*optimizer, StepLR{.step_size = 2});
+  schedule.step();
+  optimizer->set_lr(0.5, 1);
+  EXPECT_ERROR(schedule.step(), "learning rate of group 1", "to 2", "0.5", "SequentialLR", "set_step()");
+  EXPECT_EQ(optimizer->lr(1), 0.5);
+  EXPECT_EQ(schedule.last_epoch(), 1);
+  schedule.set_step(2);
+  EXPECT_EQ(optimizer->lr(1), 0.2);
+  schedule.step();
+
+  const auto other = make_optimizer({1});
+  LrScheduler warm_up(*other, LinearLR{.start_factor = 0.5, .total_iters = 4});
+  LrScheduler decay(*other, StepLR{.step_size = 2});
+  warm_up.step();
+  EXPECT_ERROR(decay.step(), "something else changed it");
 }
 
 TEST(Schedules, AFunctionOfOnesOwn) {
