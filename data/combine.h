@@ -31,7 +31,9 @@ class Subset : public Dataset {
 };
 
 // Splits `dataset` randomly into parts of the given sizes, which must add up to the size of the data set. The parts
-// match torch.utils.data.random_split bit for bit.
+// match torch.utils.data.random_split bit for bit. They depend on how many numbers `generator` has drawn before, and
+// each pass over a Loader draws one. If only some ranks have made a pass, such as an evaluation on rank 0, the ranks
+// split differently: split before the training, or pass a Generator of its own.
 std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
                                  Generator& generator = default_generator());
 // A temporary data set would be destroyed before the parts are read: give it a name.

@@ -34,7 +34,7 @@ struct LoaderOptions {
 // parts of a program. Of two limits, the smaller one counts.
 class BatchLimit {
  public:
-  explicit BatchLimit(std::int64_t batches);
+  [[nodiscard]] explicit BatchLimit(std::int64_t batches);
 
  private:
   Temporarily<std::int64_t> limit_;
@@ -118,7 +118,9 @@ class Loader::Iterator {
  public:
   Iterator(Iterator&&) noexcept;
   ~Iterator();
-  Batch& operator*() { return batch_; }
+  Batch& operator*() & { return batch_; }
+  // So that `auto& [x, y] = *loader.begin()`, which would refer to a destroyed batch, does not compile.
+  Batch operator*() && { return std::move(batch_); }
   Iterator& operator++();
   bool operator==(std::default_sentinel_t) const { return is_finished_; }
 
