@@ -3,6 +3,8 @@
 
 #include <tandem/autograd/tensor.h>
 
+#include <concepts>
+
 namespace tandem {
 
 // In training each element becomes 0 with probability p, and the other elements are divided by 1 - p. In evaluation the
@@ -12,5 +14,11 @@ namespace tandem {
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 // Drops whole channels of x (N, C, ...).
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
+
+// Would convert `training` to p.
+template <std::same_as<bool> Bool>
+Tensor dropout(const Tensor& x, Bool training) = delete;
+template <std::same_as<bool> Bool>
+Tensor dropout2d(const Tensor& x, Bool training) = delete;
 
 }  // namespace tandem

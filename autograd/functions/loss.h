@@ -8,6 +8,9 @@ namespace tandem {
 
 Tensor softmax(const Tensor& x, std::int64_t dim = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t dim = -1);
+// Would convert a temperature to a dimension.
+Tensor softmax(const Tensor& x, std::floating_point auto temperature) = delete;
+Tensor log_softmax(const Tensor& x, std::floating_point auto temperature) = delete;
 
 // Classification losses: logits (C), (N, C) or (N, C, d1, ...).
 struct CrossEntropyLossOptions {
