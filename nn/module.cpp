@@ -54,8 +54,8 @@ void Module::add_child(std::string name, std::shared_ptr<Module> child) {
   check_free(name);
   TANDEM_CHECK(child, "the module '", name, "' is null");
   ++additions_so_far;
-  child->range_name_ = lasting_name(name);
-  child->is_added_ = true;
+  child->place_.range_name = lasting_name(name);
+  child->place_.is_added = true;
   children_.emplace_back(std::move(name), std::move(child));
 }
 
@@ -208,7 +208,7 @@ void Module::Call::warn_if_forgotten() const {
   if (!caller || !grad_enabled()) return;
   const auto all = module_.parameters();
   if (std::none_of(all.begin(), all.end(), [](const auto& named) { return named.tensor.requires_grad(); })) return;
-  module_.is_added_ = true;
+  module_.place_.is_added = true;
   const std::string name = caller->module_.class_name();
   std::cerr << "warning: " << name << " calls " << module_.describe()
             << ", which was not added to it. An optimizer for "
@@ -240,9 +240,9 @@ const char* Module::Call::path() const {
   const auto [call, name] = outermost();
   // A module that is called directly, not through its parent, still has its name in the parent.
   const Module& root = call->module_;
-  const bool has_name = std::string_view(root.range_name_) != "forward";
+  const bool has_name = std::string_view(root.place_.range_name) != "forward";
   const std::string path =
-      name.empty() ? root.range_name_ : (has_name ? std::string(root.range_name_) + '.' : "") + name;
+      name.empty() ? root.place_.range_name : (has_name ? std::string(root.place_.range_name) + '.' : "") + name;
   module_.path_ = {first, lasting_name(path)};
   return module_.path_.second;
 }

@@ -188,8 +188,8 @@ class Module {
   // A running call of forward(). Errors name its module by the path from the module that was called first.
   class Call final : public Scope {
    public:
-    explicit Call(Module& module) : Scope(Kind::module, module.range_name_), module_(module) {
-      if (!module.is_added_ && outer()) warn_if_forgotten();
+    explicit Call(Module& module) : Scope(Kind::module, module.place_.range_name), module_(module) {
+      if (!module.place_.is_added && outer()) warn_if_forgotten();
     }
     ModuleName module_name() const override;
     const char* path() const;  // "blocks.2.mlp", for profiles; lives as long as the program
@@ -210,8 +210,14 @@ class Module {
   std::vector<std::pair<std::string, Tensor>> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
   bool training_ = true;
-  bool is_added_ = false;  // to another module
-  const char* range_name_ = "forward";
+  // Whether and where this module is in another module. A module that is assigned to it does not change that.
+  struct Place {
+    bool is_added = false;
+    const char* range_name = "forward";
+    Place() = default;
+    Place(Place&&) = default;
+    Place& operator=(Place&&) noexcept { return *this; }
+  } place_;
   std::pair<const Module*, const char*>
       path_{};                    // the last result of Call::path(), and the module of its outermost call
   std::shared_ptr<Hooks> hooks_;  // null if no hook has been added
@@ -224,7 +230,7 @@ class Module {
 // mode, so a frozen part stays frozen.
 class EvaluationMode : NoCopy {
  public:
-  explicit EvaluationMode(Module& model);
+  [[nodiscard]] explicit EvaluationMode(Module& model);
   ~EvaluationMode();
   void keep() { was_training_.clear(); }  // the model stays in evaluation mode
 

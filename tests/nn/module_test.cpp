@@ -301,6 +301,13 @@ TEST(Module, WarnsOfALayerThatWasNotAdded) {
   EXPECT_TRUE(said.starts_with("warning: Forgetful calls Linear(in=3, out=1), which was not added to it")) << said;
   EXPECT_EQ(warnings_of([&] { net(x); }), "") << "it warns once";
 
+  struct Head : nn::Module {
+    nn::Linear& fc = add("fc", nn::Linear(2, 3));
+    Tensor forward(const Tensor& x) override { return fc(x); }
+  } head;
+  head.fc = nn::Linear(2, 5);
+  EXPECT_EQ(warnings_of([&] { head(x); }), "") << "a module that is assigned to another one is in its place";
+
   Forgetful frozen;
   frozen.second.requires_grad_(false);
   EXPECT_EQ(warnings_of([&] { frozen(x); }), "");
