@@ -4,7 +4,7 @@ namespace tandem::distributed {
 
 CommunicationHook all_reduce_hook() {
   return [](const GradBucket& bucket, ProcessGroup& group) {
-    return group.all_reduce(bucket.buffer, ReduceOp::mean, "gradient bucket " + std::to_string(bucket.index));
+    return group.all_reduce(bucket.buffer, ReduceOp::mean, bucket.name);
   };
 }
 

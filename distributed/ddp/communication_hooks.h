@@ -16,6 +16,7 @@ namespace tandem::distributed {
 
 // Gradients that are sent together. The arrays are views of the gradients that the optimizer reads.
 struct GradBucket {
+  std::string name;   // of the operation that reduces it: "gradient bucket 0"
   std::size_t index;  // buckets are reduced in this order, on all ranks
   bool is_last;
   Array buffer;                         // (elements), all gradients of the bucket, with zeros in the gaps

@@ -39,8 +39,7 @@ CommunicationHook compress_hook(DType dtype) {
   return [dtype](const GradBucket& bucket, ProcessGroup& group) {
     if (size_of(bucket.buffer.dtype()) <= size_of(dtype)) return all_reduce_hook()(bucket, group);
     const Array message = bucket.buffer.to(dtype);
-    auto work = group.all_reduce(message, ReduceOp::mean,
-                                 "gradient bucket " + std::to_string(bucket.index) + " as " + name_of(dtype));
+    auto work = group.all_reduce(message, ReduceOp::mean, bucket.name + " as " + name_of(dtype));
     return finish_with(std::move(work), [buffer = bucket.buffer, message]() mutable { buffer.copy_from(message); });
   };
 }

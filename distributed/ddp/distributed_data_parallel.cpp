@@ -8,6 +8,7 @@
 #include <tandem/nn/batch_norm.h>
 
 #include <algorithm>
+#include <bit>
 #include <sstream>
 #include <utility>
 
@@ -17,6 +18,13 @@ namespace {
 constexpr const char* order_name = "gradient_order";
 // A comparison reads all weights once. That takes less than 0.1 % of the time of this many steps.
 constexpr std::int64_t passes_between_comparisons = 100;
+
+// Whether the weights are compared after this pass, counted from 0. Most mistakes differ in the first steps already, so
+// the comparisons begin with passes 0, 1, 2, 4, 8 and so on.
+bool is_compared(std::int64_t pass) {
+  return pass % passes_between_comparisons == 0 ||
+         (pass < passes_between_comparisons && std::has_single_bit(static_cast<std::uint64_t>(pass)));
+}
 
 // Returns one line for every tensor that must be equal on all ranks.
 std::string describe(const nn::Module& model) {
@@ -97,19 +105,20 @@ void DistributedDataParallel::begin_forward() {
 // Throws an Error if a parameter was added to the model after the reducer was made, because nothing averages it.
 void DistributedDataParallel::check_parameters() {
   const std::uint64_t now = nn::additions();
-  if (std::exchange(additions_, now) == now) return;
+  if (additions_ == now) return;
   const auto& known = reducer_->parameters();
   for (const auto& [name, tensor] : model_.parameters())
     TANDEM_CHECK(std::ranges::any_of(known, [&](const auto& one) { return one.tensor.same_as(tensor); }), "parameter ",
                  name,
                  " was added to the model after DistributedDataParallel was made, which does not average it: make "
                  "DistributedDataParallel when the model is complete");
+  additions_ = now;
 }
 
 // All ranks make the same passes, but not always the same calls in between, so the comparison belongs here. A recorded
 // step can't contain it, but the Trainer also compares the weights before each checkpoint.
 void DistributedDataParallel::after_pass() {
-  if (passes_++ % passes_between_comparisons == 0 && !is_recording_graph()) check_same_weights();
+  if (is_compared(passes_++) && !is_recording_graph()) check_same_weights();
 }
 
 void DistributedDataParallel::check_same_weights() {

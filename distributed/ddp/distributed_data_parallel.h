@@ -38,13 +38,13 @@ struct DistributedDataParallelOptions {
 // before it, and how often they used a parameter, make no difference.
 //
 // If the ranks diverge later, they throw an Error. The next forward pass detects a parameter that was added after
-// construction. The first backward pass, and every 100th after it, compare the epoch of the Loader and the bits of the
-// weights. There is no such comparison inside join(), or if the ranks' builds or processors differ, because clipping
-// may then sum in a different order.
+// construction. Backward passes 0, 1, 2, 4, 8, ... 64 and every 100th compare the epoch of the Loader and the bits of
+// the weights. There is no such comparison inside join(), or if the ranks' builds or processors differ, because
+// clipping may then sum in a different order.
 class DistributedDataParallel {
  public:
-  DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
-                          const DistributedDataParallelOptions& options = {});
+  [[nodiscard]] DistributedDataParallel(nn::Module& model, std::shared_ptr<ProcessGroup> group,
+                                        const DistributedDataParallelOptions& options = {});
   ~DistributedDataParallel() {
     if (evaluation_) evaluation_->keep();
   }

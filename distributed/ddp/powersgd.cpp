@@ -79,8 +79,7 @@ void orthonormalise(Array m) {
 // The communication of one bucket.
 class Round : public Work {
  public:
-  Round(const GradBucket& bucket, ProcessGroup& group)
-      : group_(group), name_("gradient bucket " + std::to_string(bucket.index)) {}
+  Round(const GradBucket& bucket, ProcessGroup& group) : group_(group), name_(bucket.name) {}
 
   bool is_done() const override {
     return (!plain_work_ || plain_work_->is_done()) && (!p_work_ || (q_work_ && q_work_->is_done()));

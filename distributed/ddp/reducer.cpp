@@ -15,6 +15,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, std::shared_ptr<ProcessGro
       group_(std::move(group)),
       sizes_(sizes),
       unused_(unused),
+      number_(group_->next_number()),
       bucket_of_(parameters_.size()),
       used_(parameters_.size()),
       state_(parameters_.size()) {
@@ -65,8 +66,10 @@ Reducer::Bucket Reducer::make_bucket(const std::vector<std::size_t>& indices, bo
   const Device device = parameters_[indices[0]].tensor.device();
   const bool carries_flag = is_last && device.is_cpu();
   bucket.message = group_->allocate({elements + (carries_flag ? 1 : 0)}, dtype, device);
-  bucket.name = "gradient bucket " + std::to_string(buckets_.size());
-  bucket.content = {buckets_.size(), is_last, bucket.message.slice(0, 0, elements), {}, {}};
+  // The ranks compare names, so they notice if they reach two models in different orders.
+  std::string name = "gradient bucket " + std::to_string(buckets_.size());
+  if (number_ > 0) name += " of DistributedDataParallel " + std::to_string(number_ + 1);
+  bucket.content = {std::move(name), buckets_.size(), is_last, bucket.message.slice(0, 0, elements), {}, {}};
   if (is_last) flag_ = carries_flag ? bucket.message.slice(0, elements, elements + 1) : ops::zeros({1});
   Packing packing(bucket.message.storage());
   for (const std::size_t i : indices) {
@@ -197,7 +200,7 @@ void Reducer::call_communication_hook(const Bucket& bucket, F call) const {
     throw;  // another rank failed, not the hook
   } catch (const std::exception& error) {
     const auto& parameters = bucket.content.parameters;
-    detail::fail("rank ", group_->rank(), ": the communication hook failed on ", bucket.name, " (",
+    detail::fail("rank ", group_->rank(), ": the communication hook failed on ", bucket.content.name, " (",
                  parameters.front().name, parameters.size() > 1 ? " to " + parameters.back().name : "",
                  "): ", error.what());
   }
@@ -213,7 +216,7 @@ void Reducer::start_full_buckets() {
     } else {
       if (!rebuilt_ && started_ == buckets_.size() && !rounds_ && warns_if_same_)
         own_gradients_ = bucket.content.buffer.clone();
-      bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.name);
+      bucket.work = group_->all_reduce(bucket.message, ReduceOp::mean, bucket.content.name);
     }
     observer_->reduction_started(number, bucket.work);
   }

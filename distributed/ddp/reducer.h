@@ -75,7 +75,6 @@ class Reducer {
   struct Bucket {
     GradBucket content;
     Array message;            // content.buffer; in the last bucket, flag_ follows it
-    std::string name;         // "gradient bucket 0"
     std::size_t missing = 0;  // the number of gradients that are not final yet in this pass
     std::shared_ptr<Work> work;
   };
@@ -100,6 +99,7 @@ class Reducer {
   const std::shared_ptr<ProcessGroup> group_;
   const BucketSizes sizes_;
   const Unused unused_;
+  const int number_;                  // of the group's Reducers
   std::vector<std::size_t> reduced_;  // the parameters that required a gradient at construction
   std::vector<std::size_t> frozen_;   // the others
   std::vector<HookHandle> hook_handles_;

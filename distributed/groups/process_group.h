@@ -99,6 +99,10 @@ class ProcessGroup {
   double mean(double mine, const std::string& name = {});
   double max(double mine, const std::string& name = {});
 
+  // Returns 0, then 1 and so on: a number for an object whose operations must not be confused with those of another
+  // object, such as a Reducer. All ranks must make these objects in the same order.
+  int next_number() { return next_number_++; }
+
   // Returns a group of these ranks of this group, in the given order. All ranks of this group must call it with the
   // same list. Returns null on ranks that are not in the list.
   virtual std::shared_ptr<ProcessGroup> subgroup(const std::vector<int>& ranks) = 0;
@@ -123,6 +127,7 @@ class ProcessGroup {
   void check_equal(const char* kind, const std::vector<Array>& list, const Array& one) const;
   double reduced(double mine, ReduceOp op, const std::string& name);
 
+  std::atomic<int> next_number_ = 0;
   std::atomic<std::thread::id> unnamed_by_;  // the thread that starts collectives without a name; none at first
 };
 

@@ -76,7 +76,8 @@ void GradientShards::start(const Bucket& bucket) {
                             : ops::zeros(state.value.shape(), state.value.dtype(), state.value.device()));
   }
   reduce_scatter_shards(gradients, bucket.shards, has_gradients_, *ddp_.group(),
-                        "gradient bucket " + std::to_string(started_), in_flight_);
+                        "gradient bucket " + std::to_string(started_) + " of shards " + std::to_string(number_),
+                        in_flight_);
 }
 
 void GradientShards::end_pass() {

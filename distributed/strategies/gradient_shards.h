@@ -46,7 +46,8 @@ class GradientShards {
   void end_pass();
 
   DistributedDataParallel& ddp_;
-  std::vector<NamedTensor> parameters_;  // of the model
+  const int number_ = ddp_.group()->next_number();  // for the names of operations
+  std::vector<NamedTensor> parameters_;             // of the model
   std::vector<HookHandle> hook_handles_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;                      // by parameter

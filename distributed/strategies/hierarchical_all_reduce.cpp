@@ -81,8 +81,7 @@ CommunicationHook hierarchical_hook(const std::shared_ptr<ProcessGroup>& group, 
   const auto buckets = std::make_shared<std::vector<std::shared_ptr<Steps>>>();  // of this backward pass
   return [hierarchy, buckets](const GradBucket& bucket, ProcessGroup&) -> std::shared_ptr<Work> {
     buckets->resize(bucket.index);  // forgets those of the last pass
-    const auto steps = std::make_shared<Steps>(hierarchy, bucket.buffer, ReduceOp::mean,
-                                               "gradient bucket " + std::to_string(bucket.index));
+    const auto steps = std::make_shared<Steps>(hierarchy, bucket.buffer, ReduceOp::mean, bucket.name);
     buckets->push_back(steps);
     // All ranks start the steps of all buckets in this order.
     const int last = static_cast<int>(bucket.index);

@@ -103,7 +103,7 @@ std::shared_ptr<Work> ZeroRedundancy::reduce_scatter(const GradBucket& bucket) {
     in_flight_.clear();
   }
   return reduce_scatter_shards(bucket.gradients, shards(bucket.gradients, group_->rank(), group_->size()), false,
-                               *group_, "gradient bucket " + std::to_string(bucket.index), in_flight_);
+                               *group_, bucket.name, in_flight_);
 }
 
 bool ZeroRedundancy::can_divide(const optim::Optimizer& optimizer) {

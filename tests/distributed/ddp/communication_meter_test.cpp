@@ -89,7 +89,7 @@ TEST(CommunicationMeter, counts_a_hook_that_outlasts_the_bucket_before) {
   CommunicationMeter meter;
   ReducerObserver& observer = meter;
   const auto bucket = [](std::size_t index) {
-    return GradBucket{index, index == 1, ops::zeros({4}), {}, {{"weight", Tensor(ops::zeros({4}))}}};
+    return GradBucket{"gradient bucket", index, index == 1, ops::zeros({4}), {}, {{"weight", Tensor(ops::zeros({4}))}}};
   };
   observer.buckets_made();
   observer.forward_begun();

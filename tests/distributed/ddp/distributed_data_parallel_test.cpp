@@ -73,7 +73,7 @@ std::vector<float> train(nn::Module& model, Group group, int steps, std::int64_t
 
 TEST(DistributedDataParallel, needs_a_group) {
   nn::Linear model(2, 2);
-  EXPECT_ERROR(DistributedDataParallel(model, nullptr), "DistributedDataParallel", "null", "init()");
+  EXPECT_ERROR(const DistributedDataParallel ddp(model, nullptr), "DistributedDataParallel", "null", "init()");
 }
 
 // A parameter with two names has one gradient, in one bucket.
@@ -380,7 +380,7 @@ TEST(DistributedDataParallel, refuses_a_model_that_another_one_averages) {
       auto net = plain_network();
       {
         DistributedDataParallel first(net, group);
-        EXPECT_ERROR(DistributedDataParallel(net, group), "belongs to another DistributedDataParallel");
+        EXPECT_ERROR(const DistributedDataParallel second(net, group), "belongs to another DistributedDataParallel");
       }
       DistributedDataParallel next(net, group);  // the first DistributedDataParallel no longer exists
     });
@@ -431,6 +431,45 @@ TEST(DistributedDataParallel, finds_weights_that_one_rank_changed_alone) {
     EXPECT_TRUE(message.find("first parameter that differs is ") != std::string::npos &&
                 message.find("which on rank 2 differs") != std::string::npos)
         << message;
+  }
+}
+
+// Most mistakes differ in the first steps already, and many jobs have fewer than 100.
+TEST(DistributedDataParallel, finds_weights_that_differ_after_a_few_steps) {
+  const auto results = run_ranks_catching(2, [](Group group) {
+    manual_seed(0);
+    nn::Sequential net{nn::Linear(4, 3)};
+    DistributedDataParallel ddp(net, group);
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+    for (int step = 0; step < 10; ++step) {
+      optimizer.zero_grad();
+      sum(ddp(Tensor(ops::full({2, 4}, 0.1)))).backward();
+      optimizer.step();
+      if (step == 2 && group->rank() == 1) optimizer.set_lr(0.2);
+    }
+  });
+  for (const auto& result : results)
+    EXPECT_NE(message_of(result).find("first parameter that differs is 0.weight, which on rank 1 differs"),
+              std::string::npos)
+        << message_of(result);
+}
+
+TEST(DistributedDataParallel, names_two_models_that_ranks_use_in_different_orders) {
+  for (const bool has_hook : {false, true}) {
+    const auto results = run_ranks_catching(2, [&](Group group) {
+      nn::Sequential p{nn::Linear(4, 3)}, q{nn::Linear(4, 3)};
+      DistributedDataParallel of_p(p, group), of_q(q, group);
+      if (has_hook)
+        for (auto* ddp : {&of_p, &of_q}) ddp->set_communication_hook(all_reduce_hook());
+      const Tensor x(ops::ones({2, 4}));
+      auto& first = group->rank() == 0 ? of_p : of_q;
+      auto& second = group->rank() == 0 ? of_q : of_p;
+      sum(first(x)).backward();
+      sum(second(x)).backward();
+    });
+    for (const auto& result : results)
+      testing::expect_parts(message_of(result),
+                            {"gradient bucket 0", "gradient bucket 0 of DistributedDataParallel 2"});
   }
 }
 
@@ -525,7 +564,7 @@ TEST(DistributedDataParallel, a_construction_that_fails_leaves_no_hook) {
       Tensor forward(const Tensor& x) override { return head((*body)(x)); }
     } both;
     DistributedDataParallel of_body(*both.body, group);
-    EXPECT_ERROR(DistributedDataParallel(both, group), "body.weight", "another DistributedDataParallel");
+    EXPECT_ERROR(const DistributedDataParallel whole(both, group), "body.weight", "another DistributedDataParallel");
     sum(both(Tensor(ops::ones({1, 2})))).backward();
     EXPECT_TRUE(both.head.weight.grad().defined());
   });

@@ -193,7 +193,8 @@ TEST(HierarchicalAllReduce, overlaps_the_steps_of_successive_buckets) {
   for (int pass = 0; pass < 2; ++pass) {
     started.clear();
     std::vector<std::shared_ptr<Work>> works;
-    for (std::size_t i = 0; i < 4; ++i) works.push_back(hook({i, i == 3, ops::ones({2}), {}, {}}, *group));
+    for (std::size_t i = 0; i < 4; ++i)
+      works.push_back(hook({"gradient bucket " + std::to_string(i), i, i == 3, ops::ones({2}), {}, {}}, *group));
     EXPECT_FALSE(works[3]->is_done());
     for (const auto& work : works) work->wait();
     EXPECT_TRUE(works[3]->is_done());
