@@ -47,7 +47,7 @@ MnistFolder sample(const std::string& reason, double seconds) {
 fs::path find_mnist_file(const fs::path& folder, const std::string& name) {
   // Kaggle's archive has each file twice: in a folder of the same name, and with a dot before "idx".
   std::string dotted = name;
-  dotted.replace(name.find("-idx"), 1, ".");
+  dotted.at(name.find("-idx")) = '.';
   for (const fs::path& path : {folder / name, folder / (name + ".gz"), folder / name / name, folder / dotted}) {
     std::error_code error;
     if (fs::exists(path, error) && !fs::is_directory(path, error)) return path;
