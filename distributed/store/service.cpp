@@ -64,10 +64,8 @@ void StoreService::answer(ClientId client, protocol::Reader& reader) {
     case Query::delete_key: return reply_number(table_.erase(reader.key()));
     case Query::append: {
       const auto key = reader.key();
-      const auto more = reader.value();
-      auto value = table_.get(key);
-      TANDEM_CHECK(value.size() + more.size() <= max_reply_bytes, "the value is too long");
-      return put(key, value.append(more));
+      table_.append(key, reader.value(), max_reply_bytes);
+      return key_arrived(key);
     }
     case Query::multi_get: {
       Message values;

@@ -34,6 +34,14 @@ void StoreTable::set(const std::string& key, std::string value) {
   values_[key].swap(value);  // an assignment might keep the memory of the old value
 }
 
+void StoreTable::append(const std::string& key, std::string_view more, std::size_t most) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return set(key, std::string(more));
+  TANDEM_CHECK(found->second.size() + more.size() <= most, "the value is too long");
+  if (found->second.capacity() - found->second.size() < more.size()) return set(key, get(key).append(more));
+  found->second.append(more);  // the room is already counted
+}
+
 std::int64_t StoreTable::add(const std::string& key, std::int64_t delta) {
   std::int64_t sum = 0;
   if (const auto found = values_.find(key); found != values_.end()) {

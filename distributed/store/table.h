@@ -23,6 +23,8 @@ class StoreTable {
 
   std::string get(std::string_view key) const;  // empty if the key is missing
   void set(const std::string& key, std::string value);
+  // Throws an Error if the value would be longer than `most` bytes.
+  void append(const std::string& key, std::string_view more, std::size_t most);
   std::int64_t add(const std::string& key, std::int64_t delta);
   // Sets `key` to `desired` and `changed` to true if the value of `key` is `expected`, or if `key` is missing and
   // `expected` is empty. Returns the value of `key` afterwards, or `expected` if the key is still missing.

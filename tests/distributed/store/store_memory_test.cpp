@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <support/raw_client.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -45,7 +46,7 @@ TEST(StoreMemory, the_table_counts_at_least_what_it_takes) {
       {"values that grow",
        [&](StoreTable& table, int i) {
          table.set(number(i), std::string(1000, 'x'));
-         table.set(number(i), table.get(number(i)).append("x"));
+         table.append(number(i), "x", 2000);
        }},
       {"counters", add_twice},
       {"a queue for each item", [&](StoreTable& table, int i) { table.push(number(i), ""); }},
@@ -71,6 +72,22 @@ TEST(StoreMemory, the_table_counts_at_least_what_it_takes) {
     }
     EXPECT_EQ(table->bytes(), 0u) << what;
   }
+}
+
+// A client that appends little to a long value must not keep the server from the others.
+TEST(StoreMemory, an_append_costs_little) {
+  std::size_t replies = 0;
+  StoreService service([&](auto, const auto&) { ++replies; });
+  const auto answer = [&](const std::string& query) {
+    protocol::Reader reader(query);
+    service.answer(1, reader);
+  };
+  for (int i = 0; i < 2; ++i) answer("\x09"s + text("/a") + text(std::string(6 << 20, 'x')));
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2000; ++i) answer("\x09"s + text("/a") + text(i % 100 == 0 ? "y" : ""));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_THROW(for (int i = 0; i < 2; ++i) answer("\x09"s + text("/a") + text(std::string(4 << 20, 'x'))), Error);
+  EXPECT_EQ(replies, 0u);
 }
 
 // Waits, barriers and wills of all clients together may take 64 MiB.
