@@ -143,6 +143,8 @@ CheckpointLock::CheckpointLock(const fs::path& folder, const LockOwner& owner, c
     : folder_(folder), path_(folder / "checkpoint.lock"), owner_(owner), options_(options), text_(owner.text()) {
   if (options_.uses_flock) take_with_flock();
   else take_by_age();
+  renewer_ = start_thread<std::jthread>("the thread that renews the lock of the checkpoints",
+                                        [this](const std::stop_token& stop) { renew(stop); });
 }
 
 CheckpointLock::~CheckpointLock() {
@@ -198,8 +200,6 @@ void CheckpointLock::take_by_age() {
   // Another job may have made the same decision at the same time. The last job to write has the lock.
   std::this_thread::sleep_for(options_.renewal / 10);
   if (const auto now = read_text(path_); now != text_) refuse_or_take_over(now);
-  renewer_ = start_thread<std::jthread>("the thread that renews the lock of the checkpoints",
-                                        [this](const std::stop_token& stop) { renew(stop); });
 }
 
 void CheckpointLock::refuse_or_take_over(const std::string& found) {

@@ -36,8 +36,9 @@ struct LockOwner {
 
 // Locks the file FOLDER/checkpoint.lock with flock(2) from construction to destruction. The kernel releases such a lock
 // when its process ends. Other users can't open the file (open_lock_file). It contains the LockOwner, as JSON. Some
-// file systems do not support flock. There, the file itself is the lock: a thread renews its time every 10 s, and
-// another job takes over a file that has not changed for 60 s.
+// file systems do not support flock. There, the file itself is the lock: a job takes over a file that has not changed
+// for 60 s. A thread of every job renews the time of its file every 10 s, with flock too, because flock may fail on one
+// host only.
 //
 // A run that its launcher has restarted takes over the lock of its earlier processes at once, because they may be
 // stuck, or on a host that is gone.
@@ -69,7 +70,7 @@ class CheckpointLock {
 
   std::mutex mutex_;
   std::condition_variable_any wakes_;
-  std::jthread renewer_;  // runs only without flock
+  std::jthread renewer_;
 
   void take_with_flock();
   void take_by_age();

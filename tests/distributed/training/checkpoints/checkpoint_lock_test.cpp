@@ -161,6 +161,17 @@ TEST_P(CheckpointLocks, AJobThatGoesOnKeepsItsLock) {
   EXPECT_ERROR(CheckpointLock(folder_.path(), owner(12), impatient), "process 11");
 }
 
+// The two jobs may run on hosts of which only one can use flock on this file system.
+TEST(CheckpointLock, AJobWithoutFlockRespectsOneWithFlock) {
+  const TemporaryFolder folder;
+  auto other = LockOwner::this_process();
+  other.launcher = other.pid = 12;
+  const CheckpointLock first(folder.path(), LockOwner::this_process(), {.renewal = 50ms, .patience = 500ms});
+  std::this_thread::sleep_for(800ms);
+  EXPECT_ERROR(CheckpointLock(folder.path(), other, {.uses_flock = false, .renewal = 50ms, .patience = 500ms}),
+               "another job is writing checkpoints");
+}
+
 TEST_P(CheckpointLocks, AKilledJobLeavesAFileThatKeepsNobodyOut) {
   std::string text;
   {
