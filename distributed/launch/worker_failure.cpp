@@ -126,7 +126,8 @@ void sort_by_cause(std::vector<WorkerFailure>& failures) {
     const bool was_struck = !failure.end.has_exited && failure.end.status != SIGABRT && failure.message.empty();
     return failure.time - (was_struck ? std::chrono::seconds(1) : std::chrono::seconds(0));
   };
-  std::stable_sort(failures.begin(), failures.end(), [&](const auto& a, const auto& b) { return time(a) < time(b); });
+  const bool has_hosts = std::ranges::any_of(failures, [&](auto& f) { return f.host != failures.front().host; });
+  std::ranges::stable_sort(failures, {}, [&](auto& f) { return std::pair(has_hosts && f.saw_another, time(f)); });
 }
 
 std::string explain(const std::vector<WorkerFailure>& failures, const std::vector<int>& ended_early, double seconds) {

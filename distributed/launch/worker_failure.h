@@ -65,8 +65,8 @@ class MemoryWatch {
 // Sorts the failures by `time`, the earliest first, so the cause comes first. If a signal other than SIGABRT ended a
 // rank, and the rank left no message, its failure counts as one second older. Such a rank could not record the time
 // itself. Its peers notice and report their lost connections as soon as the launcher notices the end of the process.
-// Failures with equal times keep their order. The times of several hosts are compared without correction, so their
-// clocks must agree.
+// Failures with equal times keep their order. Clocks of several hosts differ, so if the failures come from more than
+// one host, those that saw another rank fail come last.
 void sort_by_cause(std::vector<WorkerFailure>& failures);
 
 // Returns the text for stderr that names the rank that failed first, and then the others. `ended_early` contains the

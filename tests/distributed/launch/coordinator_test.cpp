@@ -448,6 +448,24 @@ TEST(JobAssignment, ANumberOutOfItsRangeIsAnError) {
   EXPECT_THROW(decode_assignment(encode(assignment)), Error);
 }
 
+TEST(WorkerFailure, ClocksOfHostsMayDiffer) {
+  const auto at = [](const char* host, bool saw_another, int seconds) {
+    WorkerFailure failure;
+    failure.host = host;
+    failure.saw_another = saw_another;
+    failure.message = host;
+    failure.time = std::chrono::system_clock::time_point(std::chrono::seconds(seconds));
+    return failure;
+  };
+  std::vector failures = {at("late", false, 100), at("early", true, 90), at("late", false, 99)};
+  sort_by_cause(failures);
+  EXPECT_EQ(failures[0].time.time_since_epoch(), 99s);
+  EXPECT_EQ(failures[2].host, "early");
+  failures = {at("one", false, 100), at("one", true, 90)};
+  sort_by_cause(failures);
+  EXPECT_TRUE(failures[0].saw_another);  // one clock, which tells the order
+}
+
 TEST(WorkerFailure, TimesThatTheClockCannotHoldCountAsNone) {
   const testing::TemporaryFolder folder;
   const auto file = (folder / "error.json").string();
