@@ -54,7 +54,8 @@ void InterruptibleStore::wait(const std::vector<std::string>& keys, Timeout time
       return store_->wait(keys, std::clamp(left, milliseconds(1), slice));
     } catch (const Error&) {
       if (check(keys)) return;
-      if (left <= slice) throw;
+      TANDEM_CHECK(left > slice, "waited ", std::chrono::duration<double>(timeout).count(), " s, but no process set ",
+                   keys.front(), keys.size() == 1 ? "" : " and other keys");
     }
   }
 }

@@ -103,12 +103,7 @@ bool ElasticTraining::join() {
   }
   try {
     has_changed_ = false;
-    if (membership_)
-      group_ = host_group(membership_->group_store(), {.rank = membership_->rank(),
-                                                       .size = membership_->size(),
-                                                       .timeout = options_.timeout / 2,
-                                                       .backend = options_.backend,
-                                                       .observers = observers_});
+    if (membership_) connect_members();
     receive_state();
   } catch (const PeerError&) {
     throw;
@@ -122,6 +117,19 @@ bool ElasticTraining::join() {
               << " with " << size() << (size() == 1 ? " rank (" : " ranks (") << membership_->difference() << ")"
               << std::endl;
   return true;
+}
+
+// A member that is stopped or dies meanwhile causes many kinds of errors here, and the others must not fail for it.
+void ElasticTraining::connect_members() try {
+  group_ = host_group(membership_->group_store(), {.rank = membership_->rank(),
+                                                   .size = membership_->size(),
+                                                   .timeout = options_.timeout / 2,
+                                                   .backend = options_.backend,
+                                                   .observers = observers_});
+} catch (const PeerError&) {
+  throw;
+} catch (const Error& error) {
+  throw PeerError(error.what());
 }
 
 // Copies the state of rank 0, which has made the most steps, to all ranks. Collective.
@@ -150,6 +158,7 @@ void ElasticTraining::receive_state() {
 // Leaves the generation, and returns to the state after the last step that is done.
 void ElasticTraining::leave() {
   membership_->change();
+  if (ddp_) was_lead_ = rank() == 0;
   ddp_.reset();
   group_.reset();
   for (std::size_t i = 0; i < std::exchange(saved_, 0); ++i) Array(tensors_[i].tensor.value()).copy_from(values_[i]);

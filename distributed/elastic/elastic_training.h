@@ -88,7 +88,7 @@ class ElasticTraining : NoCopy {
   int rank() const { return group_ ? group_->rank() : -1; }  // may change with each step; -1: see is_lead()
   int size() const { return group_ ? group_->size() : 0; }
   // Returns whether this process is the one that prints and saves. It never is on a process that came after the end.
-  bool is_lead() const { return rank() == 0; }
+  bool is_lead() const { return group_ ? rank() == 0 : was_lead_; }
 
  private:
   struct Position {
@@ -105,6 +105,7 @@ class ElasticTraining : NoCopy {
   void connect();
   void with_group(const std::function<void()>& act);
   bool join();
+  void connect_members();
   void receive_state();
   void leave();
   Share next_share();
@@ -123,7 +124,8 @@ class ElasticTraining : NoCopy {
   std::atomic<bool> has_changed_ = false;  // whether the generation has to end
   std::shared_ptr<ProcessGroup> group_;    // of the current generation, as is ddp_
   std::unique_ptr<DistributedDataParallel> ddp_;
-  int failures_ = 0;  // generations that have ended since the last step
+  bool was_lead_ = false;  // in the latest generation that this process has left
+  int failures_ = 0;       // generations that have ended since the last step
 
   Position position_;
   bool has_weights_ = false;  // whether the model is the one after position_.steps

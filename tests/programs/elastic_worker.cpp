@@ -5,6 +5,7 @@
 //   done STEP EPOCH TIME            after it; TIME in seconds
 //   end HASH LEAD SECONDS           after the training: a hash of parameters and optimizer state, whether this process
 //                                   is the lead, and how long all steps took
+#include <tandem/distributed/job/job_store.h>
 #include <tandem/tandem.h>
 
 #include <signal.h>
@@ -30,6 +31,13 @@ std::map<std::string, std::string> arguments = {
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 int number(const char* name) { return std::stoi(arguments.at(name)); }
 
+// Another connection to the keys of Membership.
+std::shared_ptr<Store> elastic_store() {
+  const auto environment = read_environment();
+  return prefix_store("tandem/" + environment.run_id + "/elastic",
+                      open_job_store(environment, std::chrono::seconds(10)));
+}
+
 struct Fault {
   bool is_here(const std::string& point, std::int64_t step) const {
     const auto environment = read_environment();
@@ -42,6 +50,8 @@ struct Fault {
     if (kind == "kill") raise(SIGKILL);
     if (kind == "stop") raise(SIGSTOP);
     if (kind == "error") detail::fail("injected");
+    if (kind == "end") elastic_store()->set("ended", "");  // as if the others had just ended the training
+    if (kind == "end") throw PeerError("injected");
     if (kind != "peer") return;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the others go on
     throw PeerError("injected");
@@ -176,6 +186,14 @@ int main(int argc, char** argv) {
     job_observers.add([](const Environment&, Store&) {
       return Observers{[](const ObservedGroup&) { return std::make_unique<JoiningFault>(); }};
     });
+    // Has the fault when a generation has its members, which then connect.
+    for (const std::string generation : {"1", "2"}) {
+      if (!fault.is_here("forming" + generation, number("step"))) continue;
+      std::thread([generation, store = elastic_store()] {
+        store->wait({"members/" + generation}, std::chrono::seconds(20));
+        fault.happen();
+      }).detach();
+    }
     manual_seed(0);
     const std::unique_ptr<nn::Module> net = number("mnist") ? std::unique_ptr<nn::Module>(new nn::models::MnistNet)
                                                             : std::make_unique<Net>(number("norm") != 0);

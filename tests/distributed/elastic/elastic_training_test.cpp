@@ -306,6 +306,22 @@ TEST(ElasticTraining, a_stopped_rank_that_resumes_starts_again_or_ends) {
   launcher.finish();
 }
 
+TEST(ElasticTraining, leaves_out_a_rank_that_stops_while_a_group_forms) {
+  for (const std::string at : {"forming1", "forming2"}) {
+    const auto job = run(3, 0, {"fault=stop", "at=" + at, "rank=1", "step=0", "trigger=2", "timeout=2"});
+    expect_success(job, 2);
+    EXPECT_EQ(job.outcome.err.find("failed"), std::string::npos) << job.outcome.err;
+  }
+}
+
+// The others may end the training just when this process notices that the members have changed.
+TEST(ElasticTraining, the_lead_stays_the_lead_if_it_notices_the_end_late) {
+  const auto job = run(1, 0, {"fault=end", "at=body", "rank=0"});
+  EXPECT_EQ(job.outcome.code, 0) << job.outcome.err;
+  ASSERT_EQ(job.ended().size(), 1u) << job.outcome.err;
+  EXPECT_TRUE(job.ended().front()->is_lead);
+}
+
 TEST(ElasticTraining, an_error_ends_only_its_own_rank) {
   const auto job = run(3, 0, {"fault=error", "at=body", "rank=0"});
   expect_success(job, 2);
