@@ -48,7 +48,8 @@ struct LaunchOptions {
   Duration monitor_interval = std::chrono::milliseconds(100);  // between two checks of the other nodes
   Duration silence_allowed = std::chrono::seconds(15);         // a node that is silent for longer counts as lost
   int max_restarts = 0;                                        // of all ranks together
-  // If set, a rank that fails restarts alone, this many times, and the job goes on without a rank that does not.
+  // If set, a rank that fails restarts alone, this many times, and the job goes on without a rank that does not. If
+  // only suspended ranks are left, the job ends after twice silence_allowed.
   std::optional<int> elastic_restarts;
 
   std::string run_id;  // empty: a random one on one node, "none" on several

@@ -87,10 +87,10 @@ class Node {
   const std::string token_;
   const int cores_ = available_cores();
   const steady_clock::time_point start_ = steady_clock::now();
+  SignalPipe signals_;  // before logs_: until that folder is removed, a signal must not end this process
   LogFolder logs_;
   OutputQueue out_{STDOUT_FILENO};
   OutputQueue err_{STDERR_FILENO};
-  SignalPipe signals_;
   NodeStatus status_;
   std::unique_ptr<NodeRendezvous> rendezvous_;
   std::unique_ptr<WorkerGroup> group_;
@@ -157,6 +157,7 @@ int Node::run() {
       if (!end_) poll_once();
     }
   } catch (const Error&) {
+    err_.flush(RunningTime::now() + std::chrono::seconds(2));
     leave();
     throw;
   }
@@ -257,7 +258,8 @@ void Node::finish_group() {
     status_.failures = group_->failures();
     for (const auto& failure : status_.failures)
       if (failure.is_shown) shown_.insert(failure.pid);
-    status_.ended_well = group_->ended_well();
+    // The ranks of an elastic job end the training together.
+    if (!options_.elastic_restarts) status_.ended_well = group_->ended_well();
     // If all ranks succeeded, or were stopped because another node's rank failed, this node has not failed.
     status_.has_failed = group_->has_failed();
   }

@@ -67,8 +67,6 @@ LogFolder::~LogFolder() {
 fs::path LogFolder::of(int generation, int rank) const {
   const auto folder = run_ / ("attempt_" + std::to_string(generation)) / std::to_string(rank);
   create_folder(folder, "for logs");
-  std::error_code ignored;
-  fs::remove(folder / "error.json", ignored);
   return folder;
 }
 

@@ -22,8 +22,7 @@ class LogFolder {
   LogFolder(const LogFolder&) = delete;
   LogFolder& operator=(const LogFolder&) = delete;
 
-  // Makes the folder of one rank in one generation, and removes an old error file in it. Throws an Error if the folder
-  // can't be made.
+  // Makes the folder of one rank in one generation. Throws an Error if it can't be made.
   std::filesystem::path of(int generation, int rank) const;
 
   // Makes the folder for the flight records of one generation. It is attempt_<generation>/flight. If the log folder is

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <utility>
 
 extern char** environ;
 
@@ -168,6 +169,7 @@ WorkerGroup::Worker WorkerGroup::start(const std::vector<std::string>& program, 
     worker.error_file = folder + "/error_" + std::to_string(restarts) + ".json";
     variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(restarts);
   }
+  ::unlink(worker.error_file.c_str());  // of an earlier job
   variables["RANK"] = std::to_string(worker.rank);
   variables["LOCAL_RANK"] = std::to_string(local_rank);
   variables["ROLE_RANK"] = std::to_string(ranks.first_role_rank + local_rank);
@@ -201,6 +203,7 @@ std::vector<WorkerStream*> WorkerGroup::readable() const {
 }
 
 void WorkerGroup::notice_ends() {
+  std::vector<Worker*> failed;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     auto& worker = workers_[i];
     if (!worker.is_running) continue;
@@ -216,34 +219,42 @@ void WorkerGroup::notice_ends() {
     }
     worker.is_running = false;
     worker.end = {info.si_code == CLD_EXITED, info.si_status, is_stopping_, std::chrono::system_clock::now()};
+    // The status of its program is unknown, but a program that failed has reported that.
+    const WorkerEnd if_reported{true, 1, true, worker.end.seen};
     if (worker.has_lost_leader)
-      worker.end = {true, 0, is_stopping_, worker.end.seen};  // its program's status is unknown
+      worker.end = {true, find_failure(worker.rank, worker.pid, if_reported, worker.error_file) ? 1 : 0, is_stopping_,
+                    worker.end.seen};
     if (!worker.end.has_failed() || is_stopping_) continue;
     if (!worker.end.has_exited && worker.end.status == SIGKILL) worker.hint = memory_.hint();
-    if (options_.elastic_restarts && (is_running() || !ended_well().empty())) {
-      replace(worker);
-      continue;
-    }
-    if (has_failed_) continue;
-    has_failed_ = true;
-    // Ranks that fail together should all report that before the launcher tells them to stop. 200 ms is long for
-    // failures with the same cause (an error on all ranks, or a lost connection that all peers notice), and short for a
-    // user.
-    stop_at_ = RunningTime::now() + std::chrono::milliseconds(200);
+    failed.push_back(&worker);
+  }
+  // Ranks that fail together should all report that before the launcher tells them to stop. 200 ms is long for failures
+  // with the same cause (an error on all ranks, or a lost connection that all peers notice), and short for a user. At
+  // the end of an elastic job, the others may be saving, and are not stopped.
+  for (Worker* worker : failed) {
+    if (options_.elastic_restarts && is_running() && ended_well().empty()) replace(*worker);
+    else if (!std::exchange(has_failed_, true) && (!options_.elastic_restarts || ended_well().empty()))
+      stop_at_ = RunningTime::now() + std::chrono::milliseconds(200);
   }
 }
 
-void WorkerGroup::replace(const Worker& worker) {
+void WorkerGroup::replace(Worker& worker) {
+  worker.is_survived = true;
   kill(-worker.pid, SIGKILL);  // its descendants
   const bool is_usage = worker.end.has_exited && worker.end.status == usage_exit_code;
-  const bool restarts = worker.restarts < *options_.elastic_restarts && !is_usage && ended_well().empty();
+  const bool restarts = worker.restarts < *options_.elastic_restarts && !is_usage;
   err_.add("tandemrun: rank " + std::to_string(worker.rank) + " (pid " + std::to_string(worker.pid) +
            ") failed: " + describe_end(worker.end, worker.hint) + "; the others continue" +
            (restarts ? ", and it starts again: restart " + std::to_string(worker.restarts + 1) + " of " +
                            std::to_string(*options_.elastic_restarts)
                      : " without it") +
            "\n");
-  if (restarts) workers_.push_back(start_again_(worker.local_rank, worker.restarts + 1));
+  try {
+    if (restarts) workers_.push_back(start_again_(worker.local_rank, worker.restarts + 1));
+  } catch (const std::exception& error) {
+    err_.add("tandemrun: the others continue without rank " + std::to_string(worker.rank) +
+             ", which can't start again: " + error.what() + "\n");
+  }
 }
 
 void WorkerGroup::stop(int signal) {
@@ -269,11 +280,18 @@ void WorkerGroup::kill_running() {
 
 void WorkerGroup::act_on_time() {
   notice_ends();
-  // An elastic job continues without a rank that is suspended. At its end, nothing resumes that rank.
-  const bool is_left_over = options_.elastic_restarts && !has_killed_ && !ended_well().empty() && is_running();
-  if (is_left_over && std::ranges::all_of(workers_, [](auto& w) { return !w.is_running || is_stopped(w.pid); }))
-    kill_running();
   const auto now = RunningTime::now();
+  // An elastic job continues without a rank that is suspended. At its end, nothing resumes that rank. If a rank is gone
+  // for good before the end, its peers may be the ones that are suspended.
+  const auto running = std::ranges::count_if(workers_, &Worker::is_running);
+  const bool is_left_over = options_.elastic_restarts && !has_killed_ && running > 0 && running < options_.processes &&
+                            std::ranges::all_of(workers_, [](auto& w) { return !w.is_running || is_stopped(w.pid); });
+  if (!is_left_over) left_over_since_ = now;
+  if (is_left_over && (!ended_well().empty() || now - left_over_since_ > 2 * options_.silence_allowed)) {
+    err_.add("tandemrun: only suspended ranks are left, and are killed\n");
+    has_failed_ = has_failed_ || ended_well().empty();
+    kill_running();
+  }
   if (now >= stop_at_) stop(SIGTERM);
   if (now < kill_at_) return;
   for (const auto& worker : workers_) {
@@ -313,6 +331,7 @@ std::vector<WorkerFailure> WorkerGroup::failures() {
   drain();
   std::vector<WorkerFailure> failures;
   for (const auto& worker : workers_) {
+    if (worker.is_survived && !ended_well().empty()) continue;  // the training reached its end without it
     auto failure = find_failure(worker.rank, worker.pid, worker.end, worker.error_file);
     if (!failure) continue;
     failure->hint = worker.hint;

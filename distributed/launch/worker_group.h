@@ -74,6 +74,7 @@ class WorkerGroup {
     int restarts = 0;  // how often this rank was started before, alone
     pid_t pid = -1;
     bool is_running = true;
+    bool is_survived = false;      // it failed, and the others went on
     bool has_lost_leader = false;  // a signal ended the process itself, and others of its group go on
     std::string error_file;
     // The files to which the worker itself writes its stdout and stderr, instead of pipes to the launcher. May be
@@ -96,7 +97,7 @@ class WorkerGroup {
   // by themselves and report that.
   void notice_ends();
   // With elastic_restarts: starts the rank of a failed worker again, if it may restart.
-  void replace(const Worker& worker);
+  void replace(Worker& worker);
   void drain();
 
   const LaunchOptions& options_;
@@ -115,6 +116,7 @@ class WorkerGroup {
   int sent_ = 0;                // the latest signal that stop() or forward() sent
   Time stop_at_ = Time::max();  // when to send SIGTERM
   Time kill_at_ = Time::max();  // when to send SIGKILL
+  Time left_over_since_;        // when a rank was last seen to run that is not suspended
 };
 
 }  // namespace tandem::distributed

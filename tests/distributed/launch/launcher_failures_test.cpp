@@ -60,6 +60,39 @@ TEST_F(LauncherTest, AProgramInAWrapperIsGivenItsTime) {
   }
 }
 
+TEST_F(LauncherTest, AProgramInAWrapperThatFailsIsNotTakenForASuccess) {
+  const auto at = folder_.string();
+  testing::write_bytes(folder_ / "program", R"(
+      fail() { sleep 0.5; echo '{"message": "the disk is full"}' > $TORCHELASTIC_ERROR_FILE; exit 1; }
+      trap fail USR1
+      echo $$ > $1/pid
+      while :; do sleep 0.05; done)");
+  start({"--nproc-per-node", "1", "sh", "-c", "sh " + at + "/program " + at + "; exit $?"});
+  pids(1);
+  send(SIGUSR1);
+  EXPECT_EQ(finish(), 1) << err();
+  expect_parts(err(), {"rank 0 failed first: exit code 1", "the disk is full"});
+}
+
+// While the launcher removes its folder, the job's result is known.
+TEST_F(LauncherTest, ASignalAtTheVeryEndDoesNotChangeTheResult) {
+  start({"--nproc-per-node", "1", "sh", "-c",
+         "cd $(dirname $TORCHELASTIC_ERROR_FILE) && pwd > " + folder_.string() +
+             "/at && seq 30000 | xargs touch && touch " + folder_.string() + "/made"});
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder_ / "made"); }));
+  auto at = read_bytes(folder_ / "at");
+  at.pop_back();
+  // The folder's own size stays, so the test looks for files.
+  ASSERT_TRUE(eventually([&] {
+    for (int i = 1; i <= 30000; i += 100)
+      if (!fs::exists(at + "/" + std::to_string(i))) return true;
+    return false;
+  }));
+  send(SIGTERM);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_FALSE(has_temporary_folder());
+}
+
 TEST_F(LauncherTest, NamesARankThatEndedWhileOthersWorked) {
   EXPECT_EQ(run_shell(4, "case $RANK in 1|2) exit 0;; 0) sleep 0.3; exit 7;; esac; exec sleep 60"), 7);
   expect_parts(
