@@ -119,7 +119,7 @@ class Loader::Iterator {
   Iterator(Iterator&&) noexcept;
   ~Iterator();
   Batch& operator*() & { return batch_; }
-  // So that `auto& [x, y] = *loader.begin()`, which would refer to a destroyed batch, does not compile.
+  // Returns a value, so `auto& [x, y] = *loader.begin()` does not compile. It would refer to a destroyed batch.
   Batch operator*() && { return std::move(batch_); }
   Iterator& operator++();
   bool operator==(std::default_sentinel_t) const { return is_finished_; }

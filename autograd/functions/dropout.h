@@ -15,7 +15,7 @@ Tensor dropout(const Tensor& x, double p = 0.5, bool training = true);
 // Drops whole channels of x (N, C, ...).
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 
-// Would convert `training` to p.
+// A bool in place of p is a mistake: it would be converted to a probability of 0 or 1.
 template <std::same_as<bool> Bool>
 Tensor dropout(const Tensor& x, Bool training) = delete;
 template <std::same_as<bool> Bool>

@@ -8,7 +8,7 @@ namespace tandem {
 
 Tensor softmax(const Tensor& x, std::int64_t dim = -1);
 Tensor log_softmax(const Tensor& x, std::int64_t dim = -1);
-// Would convert a temperature to a dimension.
+// A temperature in place of `dim` is a mistake: it would be rounded to a dimension.
 Tensor softmax(const Tensor& x, std::floating_point auto temperature) = delete;
 Tensor log_softmax(const Tensor& x, std::floating_point auto temperature) = delete;
 

@@ -1,6 +1,7 @@
 // GradientShards: keeps only this rank's shard of each gradient (ZeRO-2).
 #pragma once
 
+#include <tandem/core/base/temporarily.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 
 #include <cstddef>
@@ -19,12 +20,10 @@ namespace tandem::distributed {
 //
 // `ddp` must have been made while no parameter required a gradient, so that it has no buckets. It must outlive this
 // object. The buckets keep their first order. Only the thread that runs backward may use the object.
-class GradientShards {
+class GradientShards : NoCopy {
  public:
   GradientShards(DistributedDataParallel& ddp, BucketSizes sizes);
   ~GradientShards();
-  GradientShards(const GradientShards&) = delete;
-  GradientShards& operator=(const GradientShards&) = delete;
 
   // Returns this rank's shard of the mean gradient of `parameter`, (n). Undefined if no pass has computed it since
   // clear(), or if the parameter requires no gradient.
