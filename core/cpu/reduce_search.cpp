@@ -1,11 +1,13 @@
 #include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/cpu/reduce_loops.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/reduce_blocks.h>
+#include <tandem/core/cpu/reduce_walk.h>
+
+#include <memory>
 
 namespace tandem {
 
 namespace {
-
-using cpu::vec;
 
 // The position of the first number of the row that equals `value`, where a NaN equals a NaN. REQUIRES: there is such a
 // number.

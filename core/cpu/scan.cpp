@@ -1,5 +1,6 @@
 #include <tandem/core/cpu/cpu_backend.h>
-#include <tandem/core/cpu/reduce_loops.h>
+#include <tandem/core/cpu/parallel.h>
+#include <tandem/core/cpu/reduce_walk.h>
 #include <tandem/core/formulas/scans.h>
 
 #include <algorithm>

@@ -1,9 +1,0 @@
-#include <tandem/core/cpu/reduce_loops.h>
-
-namespace tandem::cpu {
-
-template void reduce_with(const reductions::Var&, const Array&, const Array&);
-template void reduce_with(const reductions::Norm&, const Array&, const Array&);
-template void reduce_with(const reductions::LogSumExp&, const Array&, const Array&);
-
-}  // namespace tandem::cpu
