@@ -1,6 +1,8 @@
 #include <tandem/core/ops.h>
 #include <tandem/nn/normalization.h>
 
+#include <sstream>
+
 namespace tandem::nn {
 
 namespace {

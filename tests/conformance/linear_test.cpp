@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <sstream>
 
 #ifdef TANDEM_EMULATED_CUDA
 #include <tandem/core/backend/device_graph.h>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <sstream>
 
 #ifdef TANDEM_EMULATED_CUDA
 #include <cuda_runtime.h>

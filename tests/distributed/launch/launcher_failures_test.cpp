@@ -6,6 +6,7 @@
 #include <sys/file.h>
 
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include "launcher_fixture.h"
