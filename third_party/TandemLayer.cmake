@@ -4,8 +4,9 @@
 # tandem_precompile(layer headers...), tandem_precompile(layer REUSE_FROM other): the compiler reads these headers and
 # some of the standard library once for all sources of the layer, or takes what it has read for another one. Each source
 # still names what it uses: .ci/other_compilers builds without this.
-# tandem_optimize_less(options sources...): GCC compiles these sources of a release build with less optimisation. The
-# compiler can't use precompiled headers for them, because it accepts those for equal options only.
+# tandem_optimize(layer level EXCEPT sources...): GCC compiles a release build of the layer with this level of
+# optimisation in place of -O3, except for these sources. The compiler can't use precompiled headers for them, because
+# it accepts those for equal options only.
 
 function(tandem_compile_options target)
   target_compile_options(${target} PRIVATE
@@ -63,9 +64,14 @@ function(tandem_precompile layer)
   endif()
 endfunction()
 
-function(tandem_optimize_less options)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release")
-    set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
+function(tandem_optimize layer level)
+  cmake_parse_arguments(sources "" "" "EXCEPT" ${ARGN})
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    return()
+  endif()
+  target_compile_options(tandem_${layer} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${level}>)
+  if(sources_EXCEPT)
+    set_source_files_properties(${sources_EXCEPT} PROPERTIES COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()
 
