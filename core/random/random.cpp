@@ -3,6 +3,9 @@
 #include <tandem/core/base/check.h>
 #include <tandem/core/random/philox.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -97,8 +100,19 @@ void Generator::set_state(const std::string& state) {
   next_normal_ = normal;
 }
 
+namespace {
+
+std::uint64_t first_seed() {
+  static std::atomic<std::uint32_t> others{0};
+  if (gettid() == getpid()) return 0;
+  // Seeds that no program is likely to choose: 1, 2, ... would be those of a manual_seed(1).
+  return philox({++others}, {0x7468'7265, 0x6164'7300})[0];
+}
+
+}  // namespace
+
 Generator& default_generator() {
-  thread_local Generator generator;
+  thread_local Generator generator(first_seed());
   return generator;
 }
 

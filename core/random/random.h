@@ -47,7 +47,9 @@ class Generator {
   std::optional<double> next_normal_;
 };
 
-// Returns this thread's generator, which initialisation uses. manual_seed(s) is torch.manual_seed(s).
+// Returns this thread's generator, which initialisation uses. manual_seed(s) is torch.manual_seed(s) for this thread.
+// The main thread's generator starts with seed 0. Those of other threads start with different seeds, in the order in
+// which the threads first use them, so that no two threads draw the same numbers by mistake.
 Generator& default_generator();
 void manual_seed(std::uint64_t seed);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "support/sha256.h"
@@ -133,6 +134,12 @@ TEST(Random, DefaultGeneratorBelongsToTheThread) {
     default_generator().next_u32();
   }).join();
   EXPECT_EQ(default_generator().next_u32(), expected);
+}
+
+TEST(Random, ThreadsThatSetNoSeedDrawDifferentNumbers) {
+  std::set<std::uint64_t> drawn = {Generator(0).next_u64()};  // the main thread's first number
+  for (int i = 0; i < 8; ++i) std::thread([&] { drawn.insert(default_generator().next_u64()); }).join();
+  EXPECT_EQ(drawn.size(), 9);
 }
 
 TEST(Random, PhiloxKnownAnswers) {
