@@ -44,10 +44,10 @@ namespace tandem::distributed {
 // the ranks. With --strategy localsgd and diloco, the ranks average weights instead, after every --inner-steps steps.
 // Evaluations, checkpoints and the final model then have the mean of the ranks' weights.
 //
-// With --checkpoint, SIGTERM, SIGINT and SIGUSR1 end the training after the current step, with a checkpoint. fit() and
-// step() then throw StoppedBySignal. A loss or gradient that is not finite ends the training with an Error, before the
-// update and before any checkpoint. On a GPU, the host notices it later: with the next metrics, before the next
-// checkpoint, or after 128 steps. fit() names the operation at fault.
+// With --checkpoint, SIGTERM, SIGINT, SIGHUP and SIGUSR1 end the training after the current step, with a checkpoint.
+// fit() and step() then throw StoppedBySignal. A loss or gradient that is not finite ends the training with an Error,
+// before the update and before any checkpoint. On a GPU, the host notices it later: with the next metrics, before the
+// next checkpoint, or after 128 steps. fit() names the operation at fault.
 //
 // All functions except those under "where it stands" are collective: every rank must call them in the same way. Their
 // arguments must live until fit() returns or the loop over batches() ends. The options, the group and the model must

@@ -50,6 +50,7 @@ TEST_F(MnistDdpSignals, ASignalLeavesACheckpointFromWhichTheJobGoesOn) {
   for (const auto& [processes, signal, code] : {std::tuple(1, SIGTERM, 128 + SIGTERM),
                                                 {2, SIGTERM, 128 + SIGTERM},
                                                 {1, SIGINT, 128 + SIGINT},
+                                                {1, SIGHUP, 128 + SIGHUP},
                                                 {2, SIGUSR1, 0}}) {
     const auto name = "c" + std::to_string(processes) + "-" + std::to_string(signal);
     RunningProcess running(job(processes, {"--checkpoint", path(name), "--save-every", "5"}), one_thread);

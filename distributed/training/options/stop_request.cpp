@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
+constexpr int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 
 // The only state that the signal handler accesses.
 std::atomic<int> received{0};
@@ -72,7 +72,7 @@ StopRequest::StopRequest(ProcessGroup& group, const Options& options) : group_(g
   for (const int signal : signals) {
     struct sigaction previous {};
     sigaction(signal, nullptr, &previous);
-    // A shell makes a background job ignore SIGINT.
+    // A shell makes a background job ignore SIGINT, and nohup makes its job ignore SIGHUP.
     if (previous.sa_handler == SIG_IGN) continue;
     sigaction(signal, &action, nullptr);
     previous_.emplace_back(signal, previous);

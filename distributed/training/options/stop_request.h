@@ -24,9 +24,9 @@ struct StoppedBySignal : std::exception {
   int signal;
 };
 
-// While a StopRequest lives, SIGTERM, SIGINT and SIGUSR1 do not end the process. They are requests, and poll() reports
-// them on all ranks. Two signals within one second count as one, because a terminal and a launcher may both send a
-// signal. A second signal after that ends the process at once.
+// While a StopRequest lives, SIGTERM, SIGINT, SIGHUP (the terminal was closed) and SIGUSR1 do not end the process. They
+// are requests, and poll() reports them on all ranks. Two signals within one second count as one, because a terminal
+// and a launcher may both send a signal. A second signal after that ends the process at once.
 //
 // A launcher waits no longer than its grace time, which it passes in TANDEM_GRACE (seconds). If no step ends within
 // that time, rank 0 prints the last checkpoint and a sufficient grace time, and ends.
@@ -45,7 +45,7 @@ class StopRequest {
   StopRequest& operator=(const StopRequest&) = delete;
 
   // Lets SIGUSR1 wait for a StopRequest that handles signals. Without it, a SIGUSR1 that arrives earlier, while the
-  // ranks connect or read their data, kills the process. SIGTERM and SIGINT do so, because nothing is lost by then.
+  // ranks connect or read their data, kills the process. The other signals do so, because nothing is lost by then.
   static void expect();
 
   struct Reason {
