@@ -1,3 +1,4 @@
+#include <tandem/core/base/check.h>
 #include <tandem/core/base/deadline.h>
 #include <tandem/core/base/scope.h>
 #include <tandem/core/base/thread.h>
@@ -110,6 +111,9 @@ class HostExecutor::QueuedWork : public Work {
 };
 
 std::shared_ptr<Work> HostExecutor::start(Operation operation) {
+  TANDEM_CHECK(getpid() == process_, operation.what(),
+               ": this process was forked after the process group was made. Only process ", process_,
+               " may use the group. End the forked process with _exit()");
   if (operation.kind == Kind::send || operation.kind == Kind::receive) return start_transfer(std::move(operation));
   Operation contiguous = contiguous_on(Device{}, operation);
   mark_written(operation);

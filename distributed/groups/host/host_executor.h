@@ -7,6 +7,8 @@
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/observed_operation.h>
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -53,9 +55,10 @@ class HostExecutor : public std::enable_shared_from_this<HostExecutor> {
 
   const GroupOptions options_;
   const Members members_;
+  const pid_t process_ = getpid();
   std::shared_ptr<Store> store_;  // null after close()
   std::unique_ptr<HostTransport> transport_;
-  std::mutex starting_;        // held by the thread that adds a collective to the queue
+  std::mutex starting_;        // held by the thread that starts an operation
   std::uint64_t started_ = 0;  // guarded by starting_; collectives
 
   std::mutex mutex_;

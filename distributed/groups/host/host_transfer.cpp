@@ -89,6 +89,7 @@ class HostExecutor::TransferWork : public Work {
 std::shared_ptr<Work> HostExecutor::start_transfer(Operation operation) {
   Operation contiguous = contiguous_on(Device{}, operation);
   std::unique_ptr<Transfer> transfer;
+  const std::lock_guard starting(starting_);
   if (operation.kind == Operation::Kind::send) {
     transfer = transport_->send(contiguous.inputs[0].raw(), contiguous.inputs[0].bytes(), operation.root);
   } else {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <support/ranks.h>
 #include <support/temporary_folder.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -67,6 +69,35 @@ TEST_P(FailingGroup, outputs_that_share_memory_are_refused) {
             "all_to_all: outputs 0 and 1 share memory");
         group->all_gather({rows.select(0, 0), rows.select(0, 1)}, ops::full({2}, group->rank() + 1.0))->wait();
         EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{1, 1, 2, 2, 0, 0}));
+      },
+      seconds(60), GetParam());
+}
+
+// It would take its parent's place in a collective.
+TEST_P(FailingGroup, a_forked_process_is_refused) {
+  testing::run_ranks(
+      2,
+      [](Group group) {
+        group->barrier()->wait();
+        if (group->rank() == 0) {
+          const pid_t child = fork();
+          if (child == 0) {
+            std::string text;
+            try {
+              group->all_reduce(ops::ones({2}))->wait();
+            } catch (const Error& error) {
+              text = error.what();
+            }
+            const auto parent = "Only process " + std::to_string(getppid()) + " may use the group";
+            _exit(text.find("all_reduce") == 0 && text.find(parent) != std::string::npos ? 17 : 1);
+          }
+          int status = 0;
+          ASSERT_EQ(waitpid(child, &status, 0), child);
+          EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 17);
+        }
+        const Array ones = ops::ones({2});
+        group->all_reduce(ones)->wait();
+        EXPECT_EQ(ones.to_vector<float>(), (std::vector<float>{2, 2}));
       },
       seconds(60), GetParam());
 }
