@@ -144,8 +144,9 @@ class Linking {
   }
 
   std::vector<PeerLink> run() {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - RunningTime::now());
     addresses_ = exchange_texts(store_, "segment", rank_, static_cast<int>(links_.size()),
-                                own_.name + "\n" + own_.secret, store_.timeout());
+                                own_.name + "\n" + own_.secret, std::min(left, store_.timeout()));
     for (int r = 0; r < rank_; ++r) links_[r] = call_rank(r);
     answer_later_ranks();
     return std::move(links_);

@@ -167,6 +167,7 @@ class SharedMemoryTransport : public HostTransport {
 
   std::uint64_t publish(const Operation& operation, std::size_t bytes) {
     const auto arrays = published(operation);
+    if (arrays.empty()) return 0;  // nobody reads anything of this rank
     if (arrays.size() == 1 && own_->contains(arrays[0].raw(), bytes)) return offset_of(arrays[0].raw());
     if (!staging_.defined() || staging_.bytes() < bytes) {
       staging_ = {};  // free it first: its memory may be part of the larger block
@@ -264,7 +265,8 @@ class SharedMemoryTransport : public HostTransport {
 
   // Returns the arrays of `operation` that the other ranks read. copy_in() copies them one after the other.
   std::vector<Array> published(const Operation& operation) const {
-    if (operation.kind == Kind::broadcast && operation.root != rank_) return {};
+    const bool of_root = operation.kind == Kind::broadcast || operation.kind == Kind::scatter;
+    if (of_root && operation.root != rank_) return {};
     return operation.inputs.empty() ? operation.outputs : operation.inputs;
   }
 
