@@ -32,10 +32,12 @@ std::optional<std::pair<std::int64_t, std::int64_t>> parse_name(const std::strin
 std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, fs::path>> found;
   std::error_code error;
-  if (!fs::exists(folder, error)) return {};
-  TANDEM_CHECK(fs::is_directory(folder, error), "the checkpoint folder ", folder.string(), " is not a folder");
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (const auto key = parse_name(entry.path().filename().string())) found.emplace_back(*key, entry.path());
+  const auto kind = fs::status(folder, error).type();
+  if (kind == fs::file_type::not_found) return {};
+  TANDEM_CHECK(kind == fs::file_type::none || kind == fs::file_type::directory, "the checkpoint folder ",
+               folder.string(), " is not a folder");
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (const auto key = parse_name(entry->path().filename().string())) found.emplace_back(*key, entry->path());
   }
   TANDEM_CHECK(!error, "can't read the checkpoint folder ", folder.string(), ": ", error.message());
   std::sort(found.rbegin(), found.rend());

@@ -108,11 +108,21 @@ void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
   job_.gather();
   auto of_ranks = std::make_unique<RankArrays>(group_, job_.of_rank(state.generator, state.generator_now));
-  group_.rank() == 0 ? begin_writing(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
-  is_pending_ = true;
+  std::exception_ptr failure;  // of rank 0. The other ranks meet it when they next do something together with rank 0.
+  try {
+    group_.rank() == 0 ? begin_writing(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
+    is_pending_ = true;
+  } catch (...) {
+    if (group_.rank() != 0) throw;
+    failure = std::current_exception();
+  }
   // The other ranks wait here instead of in the next collective, because rank 0 may have no memory for a copy, and then
   // writes for longer than the group's timeout.
-  run_together(group_, [] {}, {.what = "the checkpoint"});
+  run_together(group_,
+               [&] {
+                 if (failure) std::rethrow_exception(failure);
+               },
+               {.what = "the checkpoint"});
 }
 
 void CheckpointFolder::begin_writing(TrainingState state, std::unique_ptr<RankArrays> of_ranks,

@@ -909,19 +909,25 @@ TEST(Trainer, RefusesWhatWouldBeSilentlyWrong) {
 // A learning rate of 1e38 makes the weights infinite in a step whose loss and gradients are finite.
 TEST(Trainer, WritesNoModelThatIsNotFinite) {
   const testing::TemporaryFolder folder;
-  auto model = network();
-  run_ranks(1, [&](Group group) {
-    Options options;
-    options.checkpoint = (folder / "c").string();
-    options.save_every_steps = 1;
-    Trainer trainer(options, group, model);
-    optim::SGD optimizer(model.parameters(), {.lr = 1e38, .momentum = 0.9, .weight_decay = 1e3});
-    trainer.use(optimizer);
-    data::Loader loader(fifty_samples(), options.loader_options(*group));
-    expect_parts(error_of([&] { trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); }); }),
-                 {"no checkpoint is written, because of ", " in the model: ", "not finite"});
-  });
-  EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));
+  for (const int size : {1, 2}) {
+    const auto checkpoints = folder / ("c" + std::to_string(size));
+    const auto results = testing::run_ranks_catching(size, [&](Group group) {
+      auto model = network();
+      Options options;
+      options.checkpoint = checkpoints.string();
+      options.save_every_steps = 1;
+      Trainer trainer(options, group, model);
+      optim::SGD optimizer(model.parameters(), {.lr = 1e38, .momentum = 0.9, .weight_decay = 1e3});
+      trainer.use(optimizer);
+      data::Loader loader(fifty_samples(), options.loader_options(*group));
+      trainer.fit(loader, [&](const data::Batch& b) { return loss_of(model, b); });
+    });
+    // Every rank is told the reason, not only that rank 0 has left.
+    for (const auto& error : results)
+      expect_parts(testing::message_of(error),
+                   {"no checkpoint is written, because of ", " in the model: ", "not finite"});
+    EXPECT_TRUE(std::filesystem::is_empty(checkpoints));
+  }
 }
 
 // A model that took hours to train is not lost because somebody tidied up meanwhile.
@@ -1035,6 +1041,7 @@ TEST(Trainer, GoesOnWithTheRandomNumbersThatACallbackLeft) {
   const auto train = [&](const std::string& checkpoint, std::int64_t max_steps, bool resume) {
     auto model = network();
     run_ranks(1, [&](Group group) {
+      manual_seed(1);
       Options options;
       options.checkpoint = checkpoint;
       options.max_steps = max_steps;

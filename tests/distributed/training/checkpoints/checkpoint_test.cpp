@@ -268,6 +268,14 @@ TEST(Checkpoint, none_at_all_is_no_error_but_none_valid_is) {
   EXPECT_ERROR(find(folder, warnings), "none of the 1 checkpoints in", "remove them");
 }
 
+// A job that took an unreadable folder for an empty one would begin from the start.
+TEST(Checkpoint, a_folder_that_cannot_be_read_is_not_an_empty_one) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(folder / "loop", folder / "loop");
+  EXPECT_ERROR(has_checkpoints(folder / "loop"), "can't read the checkpoint folder", "loop");
+  EXPECT_FALSE(has_checkpoints(folder / "none"));
+}
+
 TEST(Checkpoint, of_another_program_is_an_error) {
   const TemporaryFolder folder;
   save_checkpoint(folder.path(), example(1, 1), 3);
