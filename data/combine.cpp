@@ -57,7 +57,7 @@ Batch Subset::gather(const Array& indices) const {
   return dataset_->gather(ops::gather_rows(on_device_, indices));
 }
 
-std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes, Generator& generator) {
+Parts random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes, Generator& generator) {
   for (const auto size : sizes)
     TANDEM_CHECK(size >= 0 && size <= dataset.size(), "random_split: a part can't have ", size,
                  " samples of a data set with ", dataset.size());
@@ -65,7 +65,7 @@ std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::
   TANDEM_CHECK(sum == dataset.size(), "random_split: the parts have ", sum, " samples, but the data set has ",
                dataset.size());
   const auto order = generator.permutation(dataset.size());
-  std::vector<Subset> parts;
+  Parts parts;
   auto begin = order.begin();
   for (const auto size : sizes) {
     parts.emplace_back(dataset, std::vector<std::int64_t>(begin, begin + size));
@@ -74,7 +74,7 @@ std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::
   return parts;
 }
 
-std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions, Generator& generator) {
+Parts random_split(const Dataset& dataset, const std::vector<double>& fractions, Generator& generator) {
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   TANDEM_CHECK(!fractions.empty() && std::abs(sum - 1) < 1e-9, "random_split: the fractions must add up to 1, got ",
                sum);

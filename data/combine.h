@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace tandem::data {
@@ -30,31 +31,45 @@ class Subset : public Dataset {
   Array on_device_;  // the indices, on the data set's device
 };
 
+// The parts of a data set. A part that is taken from a temporary list is a temporary itself, so a Loader, which would
+// refer to it, does not compile with random_split(...)[0].
+class Parts : public std::vector<Subset> {
+ public:
+  using vector::vector;
+  const Subset& operator[](std::size_t i) const& { return vector::operator[](i); }
+  Subset operator[](std::size_t i) && { return std::move(vector::operator[](i)); }
+  const Subset& at(std::size_t i) const& { return vector::at(i); }
+  Subset at(std::size_t i) && { return std::move(vector::at(i)); }
+  const Subset& front() const& { return vector::front(); }
+  Subset front() && { return std::move(vector::front()); }
+  const Subset& back() const& { return vector::back(); }
+  Subset back() && { return std::move(vector::back()); }
+};
+
 // Splits `dataset` randomly into parts of the given sizes, which must add up to the size of the data set. The parts
 // match torch.utils.data.random_split bit for bit. They depend on how many numbers `generator` has drawn before, and
 // each pass over a Loader draws one. If only some ranks have made a pass, such as an evaluation on rank 0, the ranks
 // split differently: split before the training, or pass a Generator of its own.
-std::vector<Subset> random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
-                                 Generator& generator = default_generator());
+Parts random_split(const Dataset& dataset, const std::vector<std::int64_t>& sizes,
+                   Generator& generator = default_generator());
 // A temporary data set would be destroyed before the parts are read: give it a name.
-std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<std::int64_t>& sizes,
-                                 Generator& generator = default_generator()) = delete;
-std::vector<Subset> random_split(const Dataset&& dataset, const std::vector<double>& fractions,
-                                 Generator& generator = default_generator()) = delete;
+Parts random_split(const Dataset&& dataset, const std::vector<std::int64_t>& sizes,
+                   Generator& generator = default_generator()) = delete;
+Parts random_split(const Dataset&& dataset, const std::vector<double>& fractions,
+                   Generator& generator = default_generator()) = delete;
 // Splits randomly by fractions, which must add up to 1. Sizes are rounded down. The remaining samples go to the first
 // parts, one each.
-std::vector<Subset> random_split(const Dataset& dataset, const std::vector<double>& fractions,
-                                 Generator& generator = default_generator());
+Parts random_split(const Dataset& dataset, const std::vector<double>& fractions,
+                   Generator& generator = default_generator());
 // random_split(dataset, {8, 2}) splits by whole numbers, random_split(dataset, {0.8, 0.2}) by fractions.
 template <class T>
-std::vector<Subset> random_split(const Dataset& dataset, std::initializer_list<T> parts,
-                                 Generator& generator = default_generator()) {
+Parts random_split(const Dataset& dataset, std::initializer_list<T> parts, Generator& generator = default_generator()) {
   using Part = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
   return random_split(dataset, std::vector<Part>(parts.begin(), parts.end()), generator);
 }
 template <class T>
-std::vector<Subset> random_split(const Dataset&& dataset, std::initializer_list<T> parts,
-                                 Generator& generator = default_generator()) = delete;
+Parts random_split(const Dataset&& dataset, std::initializer_list<T> parts,
+                   Generator& generator = default_generator()) = delete;
 
 // Several data sets concatenated, on the host. All samples must have the same shapes.
 class ConcatDataset : public Dataset {
