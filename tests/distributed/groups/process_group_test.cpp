@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 namespace tandem::distributed {
 namespace {
@@ -237,6 +238,27 @@ TEST_P(ProcessGroupOfSize, sends_messages_in_order_beside_collectives) {
       EXPECT_EQ(received[i].data<float>()[received[i].numel() - 1], previous * 10 + i);
     }
     for (const auto& work : works) EXPECT_TRUE(work->is_done() && !work->exception());
+  });
+}
+
+TEST_P(ProcessGroupOfSize, two_threads_may_send_and_receive_at_once) {
+  run_ranks([](Group group) {
+    const int size = group->size(), rank = group->rank();
+    if (size == 1) return;
+    constexpr int messages = 400;  // of each thread
+    const auto exchange = [&] {
+      const auto message = filled<float>(64, static_cast<float>(rank));
+      for (int i = 0; i < messages; ++i) {
+        auto received = filled<float>(64, -1.0f);
+        const auto sent = group->send(message, (rank + 1) % size, "from a thread");
+        group->receive(received, (rank + size - 1) % size, "from a thread")->wait();
+        sent->wait();
+        ASSERT_EQ(received.data<float>()[63], (rank + size - 1) % size);
+      }
+    };
+    std::thread other(exchange);
+    exchange();
+    other.join();
   });
 }
 
