@@ -20,6 +20,25 @@ bool is_image(const fs::path& path) {
   return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
 }
 
+// Follows links to folders, as torchvision does.
+std::vector<fs::path> images_below(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error, ignored;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (entry->is_symlink(ignored) && entry->is_directory(ignored)) {
+      const auto inside = fs::relative(path.parent_path(), path, ignored);
+      TANDEM_CHECK(ignored || inside.empty() || *inside.begin() == "..", "image folder: ", path.string(),
+                   " is a link to a folder that contains it, so its images would be found again and again: remove it");
+    } else if (entry->is_regular_file(ignored) && is_image(path)) {
+      paths.push_back(path);
+    }
+  }
+  TANDEM_CHECK(!error, "image folder ", folder.string(), " cannot be read: ", error.message());
+  return paths;
+}
+
 }  // namespace
 
 ImageFolder::ImageFolder(const fs::path& folder) {
@@ -31,9 +50,7 @@ ImageFolder::ImageFolder(const fs::path& folder) {
                " contains no folders; it must contain one for each class, with the images of that class");
   std::sort(classes_.begin(), classes_.end());
   for (std::size_t label = 0; label < classes_.size(); ++label) {
-    std::vector<fs::path> paths;
-    for (const auto& entry : fs::recursive_directory_iterator(folder / classes_[label]))
-      if (entry.is_regular_file() && is_image(entry.path())) paths.push_back(entry.path());
+    std::vector<fs::path> paths = images_below(folder / classes_[label]);
     TANDEM_CHECK(!paths.empty(), "image folder ", folder.string(), ": the class ", classes_[label], " has no image");
     std::sort(paths.begin(), paths.end());
     for (fs::path& path : paths) files_.push_back({std::move(path), static_cast<std::int64_t>(label)});

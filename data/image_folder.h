@@ -10,8 +10,8 @@
 namespace tandem::data {
 
 // Images are files FOLDER/CLASS/NAME.jpg, as in torchvision's ImageFolder. Classes are numbered in the order of their
-// folder names. Images are sorted by path, including those in subfolders of a class folder. An image is read when its
-// sample is requested.
+// folder names. Images are sorted by path, including those in subfolders of a class folder and in folders that are
+// linked there. An image is read when its sample is requested.
 class ImageFolder : public SampleDataset {
  public:
   // Throws an Error if there is no class, or a class without an image: .jpg, .jpeg, .png, .ppm, .bmp, .pgm (any case).

@@ -179,6 +179,16 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_ERROR(ImageFolder{folder.path()}, "the class birds has no image");
 }
 
+// As in torchvision. Without this, a data set that is collected by links would be smaller, and nothing would say so.
+TEST(ImageFolder, FollowsLinksToFolders) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "all" / "cats");
+  fs::create_directory_symlink(images / "cats", folder / "all" / "cats" / "of_others");
+  EXPECT_EQ(ImageFolder(folder / "all").size(), 2);
+  fs::create_directory_symlink(folder / "all", folder / "all" / "cats" / "around");
+  EXPECT_ERROR(ImageFolder(folder / "all"), "around is a link to a folder that contains it");
+}
+
 using Names = std::vector<std::string>;
 
 Names names_in(const fs::path& folder) {
