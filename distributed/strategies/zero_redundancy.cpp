@@ -46,15 +46,6 @@ std::map<std::string, Tensor> parameters_by_name(const optim::Optimizer& optimiz
   return by_name;
 }
 
-// Returns the parameter to which an entry of an optimizer's state belongs, such as "fc.weight/exp_avg". Returns an
-// undefined Tensor for the number of updates, "fc.weight/step", which is the same for all shards.
-Tensor parameter_of(const std::string& entry, const std::map<std::string, Tensor>& by_name) {
-  const auto slash = entry.rfind('/');
-  const auto found = by_name.find(entry.substr(0, slash));
-  const bool is_count = slash != std::string::npos && entry.substr(slash) == "/step";
-  return is_count || found == by_name.end() ? Tensor() : found->second;
-}
-
 }  // namespace
 
 // While a Scope lives, the values and gradients of an optimizer's parameters are this rank's shards of them. The
@@ -186,22 +177,35 @@ Array ZeroRedundancy::clip_grad_norm_(const std::vector<Tensor>& parameters, dou
   return norm;
 }
 
-std::vector<NamedArray> ZeroRedundancy::state_dict(const optim::Optimizer& optimizer) const {
+std::map<std::string, Tensor> ZeroRedundancy::divided(const optim::Optimizer& optimizer,
+                                                      const std::vector<NamedArray>& state) {
   const auto by_name = parameters_by_name(optimizer);
+  std::map<std::string, Tensor> found;
+  for (const auto& [name, array] : state) {
+    const auto slash = name.rfind('/');
+    const auto parameter = by_name.find(name.substr(0, slash));
+    const bool is_count = slash != std::string::npos && name.substr(slash) == "/step";
+    if (!is_count && parameter != by_name.end()) found.emplace(name, parameter->second);
+  }
+  return found;
+}
+
+std::vector<NamedArray> ZeroRedundancy::state_dict(const optim::Optimizer& optimizer) const {
   std::vector<NamedArray> state = optimizer.state_dict();
+  const auto parameters = divided(optimizer, state);
   for (auto& [name, array] : state) {
-    const Tensor parameter = parameter_of(name, by_name);
-    if (parameter.defined()) array = gather_shards(array, parameter.value(), *group_, name);
+    const auto found = parameters.find(name);
+    if (found != parameters.end()) array = gather_shards(array, found->second.value(), *group_, name);
   }
   return group_->rank() == 0 ? state : std::vector<NamedArray>();
 }
 
 void ZeroRedundancy::load_state_dict(optim::Optimizer& optimizer, std::vector<NamedArray> state) const {
-  const auto by_name = parameters_by_name(optimizer);
+  const auto parameters = divided(optimizer, state);
   for (auto& [name, array] : state) {
-    const Tensor parameter = parameter_of(name, by_name);
-    if (!parameter.defined()) continue;
-    const Array& value = parameter.value();
+    const auto found = parameters.find(name);
+    if (found == parameters.end()) continue;
+    const Array& value = found->second.value();
     const Shape mine = shard(value, group_->rank(), group_->size()).shape();
     TANDEM_CHECK(array.shape() == value.shape() || array.shape() == mine, optimizer.name(), ": ", name, " has shape ",
                  array.shape(), ", expected ", value.shape());

@@ -8,8 +8,10 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tandem::distributed {
@@ -79,6 +81,10 @@ class ZeroRedundancy {
   // Loads such a state, which all ranks pass, or this rank's optimizer.state_dict(). Throws an Error and changes
   // nothing if the state does not fit.
   void load_state_dict(optim::Optimizer& optimizer, std::vector<NamedArray> state) const;
+  // Returns the entries of an optimizer's state of which each rank has a shard, such as "fc.weight/exp_avg", and the
+  // parameters that are divided in the same way. The other entries, such as "fc.weight/step", are the same on all
+  // ranks.
+  static std::map<std::string, Tensor> divided(const optim::Optimizer& optimizer, const std::vector<NamedArray>& state);
 
  private:
   class Scope;

@@ -80,7 +80,7 @@ void TrainingJob::begin(data::Loader& loader, const Evaluate& evaluate) {
        introduction(options_, *group_, ddp().model(), loader, progress_->steps_per_epoch(), update_.lrs()))
     log_.note(line);
   if (const auto text = strategy_.text(); !text.empty()) log_.note(text);
-  run_together(*group_, [this] { open_outputs(); });
+  run_first(*group_, [this] { open_outputs(); });
   for (const auto& line : std::exchange(notes_, {})) log_.note(line);
   if (!ddp().model().is_training())
     log_.note(
@@ -245,10 +245,9 @@ void TrainingJob::note(const std::string& line) {
 
 // Checks before the training, not after hours of it, whether all output files can be written.
 void TrainingJob::open_outputs() {
-  if (group_->rank() != 0) return;
-  log_.open();
+  if (group_->rank() == 0) log_.open();
   folder_.open();  // before the model's file, which may be in that folder
-  if (options_.save.empty()) return;
+  if (group_->rank() != 0 || options_.save.empty()) return;
   const AtomicFile probe(options_.save);
 }
 
@@ -297,7 +296,7 @@ void TrainingJob::end_step() {
     is_due |= consider(metrics) && !options_.checkpoint.empty();
   }
   if (is_due) log_.aside([this] { save(); });
-  const auto reason = stop_.poll(folder_.is_written());
+  const auto reason = stop_.poll(folder_.is_writing());
   if (reason.is_written) finish_save();
   if (reason.signal) stop_for(reason.signal, is_due);
   time_is_up_ = reason.time_is_up;

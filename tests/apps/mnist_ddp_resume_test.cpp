@@ -52,6 +52,80 @@ TEST_F(MnistDdp, resumes_to_the_bit) {
   }
 }
 
+// A job resumes from shards as from a whole checkpoint: bitwise identical on the same ranks, and with the same result
+// on others.
+TEST_F(MnistDdp, resumes_from_shards) {
+  const auto train = [&](int processes, const std::string& strategy, std::vector<std::string> more) {
+    const std::vector<std::string> common{"--epochs", "4", "--lr", "0.05", "--momentum", "0.9", "--strategy", strategy};
+    more.insert(more.end(), common.begin(), common.end());
+    if (strategy == "diloco") more.insert(more.end(), {"--inner-steps", "2"});
+    const auto outcome = run_mnist_ddp(processes, with_data(more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome;
+  };
+  const auto weights = [&](const std::string& name) { return read_bytes(folder / (name + ".safetensors")); };
+  for (const std::string strategy : {"zero1", "zero2", "diloco"}) {
+    train(2, strategy, {"--save", path("through.safetensors")});
+    for (const std::string stop : {"3", "4"}) {
+      const std::vector<std::string> shards{"--checkpoint", path(strategy + stop), "--checkpoint-shards"};
+      auto first = shards, rest = shards;
+      first.insert(first.end(), {"--max-steps", stop});
+      rest.insert(rest.end(), {"--resume", "--save", path("resumed.safetensors")});
+      train(2, strategy, first);
+      std::filesystem::copy(path(strategy + stop), path("copy-" + strategy + stop));
+      const auto outcome = train(2, strategy, rest);
+      expect_parts(outcome.err, {"resumed from", ".safetensors.index.json", stop + " steps in all"});
+      EXPECT_TRUE(weights("resumed") == weights("through")) << strategy << " stopped after " << stop;
+    }
+  }
+  // Whole and in shards, to other ranks and to other strategies, with and without the option.
+  train(2, "zero1", {"--checkpoint", path("whole"), "--max-steps", "4"});
+  for (const auto& [processes, strategy] :
+       std::vector<std::pair<int, std::string>>{{1, "zero1"}, {3, "zero2"}, {2, "ddp"}, {3, "ddp"}, {2, "zero2"}}) {
+    std::vector<std::string> results;
+    for (const std::string from : {"whole", "copy-zero14"}) {
+      const std::string copied = path(from + strategy + std::to_string(processes));
+      std::filesystem::copy(path(from), copied);
+      std::vector<std::string> more{"--checkpoint", copied, "--resume", "--save", path("resumed.safetensors")};
+      if (strategy != "ddp" && from == "whole") more.push_back("--checkpoint-shards");
+      train(processes, strategy, more);
+      results.push_back(weights("resumed"));
+    }
+    EXPECT_TRUE(!results[0].empty() && results[0] == results[1]) << processes << " " << strategy;
+  }
+}
+
+TEST_F(MnistDdp, keeps_checkpoints_in_shards_as_told) {
+  auto outcome =
+      run_mnist_ddp(2, with_data({"--epochs", "4", "--checkpoint", path("c"), "--checkpoint-shards", "--strategy",
+                                  "zero2", "--keep-last", "1", "--keep-best", "max:total_loss", "--lr", "0.05"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path("c")))
+    names.push_back(entry.path().filename().string());
+  EXPECT_EQ(names.size(), 7u);  // the best one, the newest one, and a link
+  EXPECT_EQ(std::filesystem::read_symlink(path("c/best.safetensors.index.json")),
+            "checkpoint-0001-00000002.safetensors.index.json");
+  // Without its second file, the newest one is left out, and so is the best one.
+  for (const auto& name : names)
+    if (name.find("-00002-of-") != std::string::npos) std::filesystem::remove(path("c/" + name));
+  outcome = run_mnist_ddp(2, with_data({"--epochs", "5", "--checkpoint", path("c"), "--resume"}));
+  EXPECT_EQ(outcome.code, 1);
+  expect_parts(outcome.err, {"warning: skipped the checkpoint", "-00002-of-00002.safetensors is missing",
+                             "none of the 2 checkpoints"});
+}
+
+TEST_F(MnistDdp, shards_need_a_strategy_that_divides_something) {
+  auto outcome = run_mnist_ddp(1, with_data({"--checkpoint-shards", "--strategy", "zero1"}));
+  EXPECT_EQ(outcome.code, 2);
+  expect_parts(outcome.err, {"--checkpoint-shards: needs --checkpoint DIR"});
+  for (const std::string strategy : {"ddp", "ring", "ps", "dp", "hierarchical"}) {
+    outcome = run_mnist_ddp(1, with_data({"--checkpoint", path("c"), "--checkpoint-shards", "--strategy", strategy}));
+    EXPECT_EQ(outcome.code, 2);
+    expect_parts(outcome.err, {"--checkpoint-shards: with --strategy " + strategy, "zero1, zero2, localsgd or diloco"});
+  }
+}
+
 // Rank 0 writes for longer than the timeout of the other ranks.
 TEST_F(MnistDdp, outlives_a_slow_disk_under_its_checkpoints) {
   const auto arguments = with_data(

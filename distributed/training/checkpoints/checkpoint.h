@@ -5,10 +5,16 @@
 // of other objects (kept/OBJECT/NAME) and of single ranks (rank-R/NAME). Its metadata contains the other members of
 // TrainingState, as text, and checksums of everything (safetensors.h). load_arrays() (core/io/arrays_file.h) reads the
 // model from it.
+//
+// With --checkpoint-shards, a checkpoint is one such file for each rank, whose name ends in
+// "-<8 random digits>-<number, 5 digits>-of-<ranks, 5 digits>.safetensors", and an index,
+// DIR/checkpoint-<epoch>-<step>.safetensors.index.json (shard_index.h). The first file has everything that is not of
+// single ranks. The index is written last. Files that no index names belong to no checkpoint.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
 #include <tandem/distributed/training/checkpoints/rank_arrays.h>
+#include <tandem/distributed/training/checkpoints/shard_index.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -41,15 +47,24 @@ struct TrainingState {
   std::vector<float> losses;          // by rank: the sum of the rank's losses in this epoch
   std::vector<NamedArray> model;
   std::vector<NamedArray> optimizer;
-  std::vector<NamedArray> kept;         // other objects', "OBJECT/NAME"
-  std::vector<NamedArray> ddp;          // DistributedDataParallel's; empty for one process
-  RankArrays* to_write = nullptr;       // the arrays of single ranks, for save_checkpoint()
-  std::vector<NamedArray> of_rank;      // the arrays of one rank, from read_checkpoint()
-  bool has_own_random_numbers = false;  // whether any rank has a "generator" among its arrays
+  std::vector<NamedArray> kept;    // other objects', "OBJECT/NAME"
+  std::vector<NamedArray> ddp;     // DistributedDataParallel's; empty for one process
+  RankArrays* to_write = nullptr;  // the arrays of single ranks, for save_checkpoint()
+  // The arrays of one rank, from read_checkpoint(), or the arrays of single ranks, "rank-R/NAME", to be written.
+  std::vector<NamedArray> of_rank;
+  std::string shards;                     // the random digits in the names of the shards; empty: one file
+  std::map<std::string, Layout> divided;  // arrays of which each rank has a shard, by their name in the checkpoint
+  bool has_own_random_numbers = false;    // whether any rank has a "generator" among its arrays
 };
 
-// Returns the path of the checkpoint of `state` in `folder`.
+// The beginnings of the names of some arrays in a checkpoint.
+inline const std::string optimizer_prefix = "optimizer/", kept_prefix = "kept/";
+
+// Returns the path of the checkpoint of `state` in `folder`: of the file, or of the index.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, const TrainingState& state);
+
+// Writes the file of a rank. Only rank 0 has arrays that are not of single ranks.
+void save_shard(const std::filesystem::path& folder, const TrainingState& state, std::int64_t rank);
 
 // Returns whether any file in `folder` has the name of a checkpoint. The file may be damaged.
 bool has_checkpoints(const std::filesystem::path& folder);
@@ -64,16 +79,24 @@ bool has_checkpoints(const std::filesystem::path& folder);
 //
 // `proven` contains the checkpoints of `folder` that are known to be undamaged. The function adds the new checkpoint.
 // It reads older checkpoints that are not in `proven` completely, if they may be kept, to check them.
+//
+// If state.shards is set, the function writes the index of the shards, which all ranks must have written before. Throws
+// an Error if one of them is missing. To remove an older checkpoint, it removes the index, and then calls
+// remove_unused_shards().
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<std::filesystem::path>* proven = nullptr);
+
+// Removes the shards in `folder` to which no index belongs, because a save was interrupted, and those of earlier saves
+// of the step of `newest`. Only the job that has locked the folder may call it.
+void remove_unused_shards(const std::filesystem::path& folder, const TrainingState* newest = nullptr);
 
 // Returns the newest checkpoint of that step, or nullopt. The file may be damaged.
 std::optional<std::filesystem::path> checkpoint_of(const std::filesystem::path& folder, std::int64_t step);
 
-// Makes DIR/best.safetensors a link to the newest checkpoint of that step. The change is atomic: a program that opens
-// the link gets the old or the new checkpoint. Returns an empty string, or the reason if the link could not be made,
-// for example on a file system without links. A regular file of that name stays. For step -1, the function only removes
-// a dangling link.
+// Makes DIR/best.safetensors, or for shards DIR/best.safetensors.index.json, a link to the newest checkpoint of that
+// step, and removes the other link. The change is atomic: a program that opens the link gets the old or the new
+// checkpoint. Returns an empty string, or the reason if the link could not be made, for example on a file system
+// without links. A regular file of that name stays. For step -1, the function only removes dangling links.
 std::string link_best_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 
 // Returns the newest undamaged checkpoint of `folder`, or nullopt if the folder has no checkpoint or is missing. It
@@ -85,8 +108,11 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
                                                      const std::function<void(const std::string&)>& report);
 
 // Reads a checkpoint, including the arrays that only rank `rank` has. `of_others` says whether the arrays of other
-// ranks are skipped, or read and checked. Throws an Error with the reason if the file is damaged or not a checkpoint.
+// ranks are skipped, or read and checked. Of the arrays that were divided among ranks, it returns the elements of
+// `share`, as join() does, and reads only the shards that have some of them. With Unwanted::checked, it reads and
+// checks all files, and returns none of these arrays. Throws an Error with the reason if a file is missing, damaged or
+// not a checkpoint.
 TrainingState read_checkpoint(const std::filesystem::path& path, std::int64_t rank = 0,
-                              Unwanted of_others = Unwanted::left);
+                              Unwanted of_others = Unwanted::left, const Share& share = {});
 
 }  // namespace tandem::distributed

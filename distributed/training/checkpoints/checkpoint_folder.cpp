@@ -4,6 +4,7 @@
 #include <tandem/core/io/input_file.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/job/together.h>
+#include <tandem/distributed/system/random_text.h>
 #include <tandem/distributed/training/checkpoints/checkpoint_folder.h>
 #include <tandem/distributed/training/metrics/console.h>
 #include <tandem/distributed/training/options/given_options.h>
@@ -20,11 +21,17 @@ CheckpointFolder::CheckpointFolder(const TrainingOptions& options, ProcessGroup&
     : options_(options), group_(group), job_(job), note_(std::move(note)), writing_(std::move(writing)) {}
 
 void CheckpointFolder::open() {
-  if (options_.checkpoint.empty()) return;
-  create_folder(options_.checkpoint, "for checkpoints");
+  const bool is_first = group_.rank() == 0;
+  if (options_.checkpoint.empty() || !(is_first || options_.checkpoint_shards)) return;
+  if (is_first) create_folder(options_.checkpoint, "for checkpoints");
+  TANDEM_CHECK(std::filesystem::is_directory(options_.checkpoint), "rank 0 has created the folder ",
+               options_.checkpoint, ", but rank ", group_.rank(),
+               " does not see it: with --checkpoint-shards, all ranks must share the folder of --checkpoint");
   const AtomicFile probe(std::filesystem::path(options_.checkpoint) / "checkpoint.safetensors");
+  if (!is_first) return;
   // A program that only evaluates writes no checkpoint, so it may read the checkpoints of a running job.
   if (options_.epochs > 0) lock_ = std::make_shared<CheckpointLock>(options_.checkpoint);
+  if (lock_) remove_unused_shards(options_.checkpoint);
   TANDEM_CHECK(options_.resume || !has_checkpoints(options_.checkpoint), "the folder ", options_.checkpoint,
                " holds the checkpoints of an earlier run: give --resume to continue from them, or another "
                "--checkpoint folder to start afresh");
@@ -44,7 +51,7 @@ std::optional<TrainingState> CheckpointFolder::go_on(const TrainingState& now) {
     return std::nullopt;
   }
   auto state = run_together(group_, [&] {
-    auto saved = read_checkpoint(path, group_.rank());
+    auto saved = read_checkpoint(path, group_.rank(), Unwanted::left, job_.share());
     check_fits(saved, now);
     try {
       job_.restore(saved, note_);
@@ -106,14 +113,24 @@ void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t
   for (int r = 0; r < group_.size(); ++r) losses.push_back(ops::empty_like(loss));
   group_.all_gather(losses, loss, "losses")->wait();
   for (const auto& of_rank : losses) state.losses.push_back(static_cast<float>(of_rank.item()));
-  job_.gather();
-  auto of_ranks = std::make_unique<RankArrays>(group_, job_.of_rank(state.generator, state.generator_now));
-  std::exception_ptr failure;  // of rank 0. The other ranks meet it when they next do something together with rank 0.
+  job_.gather(options_.checkpoint_shards);
+  auto own = job_.of_rank(state.generator, state.generator_now);
+  std::unique_ptr<RankArrays> of_ranks;
+  if (options_.checkpoint_shards) {
+    state.shards = group_.broadcast_string(random_text(1), 0, "name of the shards");
+    for (const auto& [name, array] : own) state.of_rank.push_back({rank_name(group_.rank(), name), array});
+  } else {
+    of_ranks = std::make_unique<RankArrays>(group_, std::move(own));
+  }
+  // Of the ranks that write. The other ranks meet it when they next do something together with them.
+  std::exception_ptr failure;
+  const bool writes = group_.rank() == 0 || options_.checkpoint_shards;
+  std::shared_ptr<PendingCheckpoint> pending;
   try {
-    group_.rank() == 0 ? begin_writing(std::move(state), std::move(of_ranks), best_step) : of_ranks->give();
-    is_pending_ = true;
+    if (writes) pending = begin_writing(std::move(state), std::move(of_ranks), best_step);
+    else of_ranks->give();
   } catch (...) {
-    if (group_.rank() != 0) throw;
+    if (!writes) throw;
     failure = std::current_exception();
   }
   // The other ranks wait here instead of in the next collective, because rank 0 may have no memory for a copy, and then
@@ -123,15 +140,21 @@ void CheckpointFolder::save(TrainingState state, const Array& loss, std::int64_t
                  if (failure) std::rethrow_exception(failure);
                },
                {.what = "the checkpoint"});
+  pending_ = std::move(pending);
+  is_pending_ = true;
 }
 
-void CheckpointFolder::begin_writing(TrainingState state, std::unique_ptr<RankArrays> of_ranks,
-                                     std::int64_t best_step) {
-  job_.require_finite();
-  job_.fill(state);
+std::shared_ptr<PendingCheckpoint> CheckpointFolder::begin_writing(TrainingState state,
+                                                                   std::unique_ptr<RankArrays> of_ranks,
+                                                                   std::int64_t best_step) {
+  if (group_.rank() == 0) {
+    job_.require_finite();
+    job_.fill(state);
+  }
   const auto checkpoint = std::make_shared<PendingCheckpoint>(PendingCheckpoint{options_.checkpoint,
                                                                                 std::move(state),
                                                                                 std::move(of_ranks),
+                                                                                group_.rank(),
                                                                                 options_.keep_last,
                                                                                 best_step,
                                                                                 std::exchange(proven_, {}),
@@ -143,10 +166,11 @@ void CheckpointFolder::begin_writing(TrainingState state, std::unique_ptr<RankAr
     note_once(has_said_why_blocked_,
               fmt::format("note: the training waits while checkpoints are written: {}", error.what()));
     checkpoint->write();
-    return end_writing(*checkpoint);
+    return checkpoint;
   }
-  checkpoint->of_ranks->take_all();
+  checkpoint->receive();
   writer_.start(checkpoint);
+  return checkpoint;
 }
 
 // Between two checkpoints, the allocator keeps the memory of the copy, so that it does not count as available.
@@ -162,23 +186,31 @@ void CheckpointFolder::copy(PendingCheckpoint& checkpoint) {
   most_copied_ = std::max(most_copied_, bytes);
 }
 
-bool CheckpointFolder::is_written() const { return group_.rank() == 0 && is_pending_ && writer_.is_over(); }
-
 bool CheckpointFolder::finish() {
   if (!std::exchange(is_pending_, false)) return false;
-  const auto end = [this] {
-    if (writer_.is_busy()) end_writing(*writer_.wait());
+  const auto pending = std::exchange(pending_, {});
+  const auto end = [&] {
+    if (writer_.is_busy()) writer_.wait();
   };
-  // Rank 0's error comes before the other ranks lose patience.
-  run_together(group_, end, {.what = "the checkpoint", .longest = writing_.longest + std::chrono::minutes(1)});
+  // The error of a rank that writes comes before the other ranks lose patience.
+  const OwnWork work{.what = "the checkpoint", .longest = writing_.longest + std::chrono::minutes(1)};
+  run_together(group_, end, work);
+  // All shards are durable.
+  const auto publish = [&] {
+    if (group_.rank() == 0) pending->publish();
+  };
+  if (options_.checkpoint_shards) run_together(group_, publish, work);
+  if (group_.rank() == 0) end_writing(*pending);
   return true;
 }
 
 CheckpointFolder::~CheckpointFolder() {
-  if (!writer_.is_busy()) return;
   try {
-    if (!writer_.is_over()) note_("note: waiting for the last checkpoint, which is still being written");
-    end_writing(*writer_.wait());
+    if (is_writing()) note_("note: waiting for the last checkpoint, which is still being written");
+    if (writer_.is_busy()) writer_.wait();
+    if (!pending_ || group_.rank() != 0) return;
+    if (options_.checkpoint_shards) pending_->publish();  // throws if another rank has not written its shard
+    end_writing(*pending_);
   } catch (const std::exception& error) {
     note_(fmt::format("WARNING: {}", error.what()));
   }
@@ -189,7 +221,8 @@ void CheckpointFolder::end_writing(PendingCheckpoint& checkpoint) {
   if (!checkpoint.why_no_link.empty())
     note_once(has_said_why_not_, fmt::format("note: {} has no link best.safetensors to the best checkpoint: {}",
                                              options_.checkpoint, checkpoint.why_no_link));
-  const double mebibytes = static_cast<double>(checkpoint.of_ranks->bytes()) / (1 << 20);
+  const auto of_ranks = checkpoint.of_ranks ? checkpoint.of_ranks->bytes() : 0;
+  const double mebibytes = static_cast<double>(of_ranks) / (1 << 20);
   if (mebibytes >= 1)
     note_(fmt::format("saved a checkpoint at step {}: {:.1f} MiB of it belong to single ranks, for a resume with {}",
                       checkpoint.state.step, mebibytes, counted(group_.size(), "process", "es")));

@@ -28,7 +28,9 @@ struct CheckpointFolderOptions {
 
 // Rank 0 finds and writes checkpoints. It writes in a thread, while all ranks continue to train, so that they wait only
 // while rank 0 copies the state. At most one checkpoint is being written at a time. If the copy would take more than
-// half of the available memory, all ranks wait until the checkpoint is written, and a note says so once.
+// half of the available memory, all ranks wait until the checkpoint is written, and a note says so once. With
+// --checkpoint-shards, each rank does so with its own state. When all of them have written it, finish() lets rank 0
+// write the index, with which the checkpoint becomes valid.
 //
 // The constructor's arguments must outlive the object. Only one thread may use it.
 class CheckpointFolder : NoCopy {
@@ -39,9 +41,9 @@ class CheckpointFolder : NoCopy {
   // training has already failed, or the program has left its loop.
   ~CheckpointFolder();
 
-  // Locks the folder for this job. Call it on rank 0 before the training, so an error does not occur after hours.
-  // Throws an Error if another job has locked the folder, if it is not writable, or if it has checkpoints and --resume
-  // is not set.
+  // Locks the folder for this job. Call it before the training, so an error does not occur after hours, on rank 0
+  // first. Throws an Error if another job has locked the folder, if it is not writable, or if it has checkpoints and
+  // --resume is not set. On other ranks, it only checks whether they can write their shards, if there are any.
   void open();
 
   // Restores the objects of the job from the newest checkpoint, and returns its TrainingState. `now` is the state with
@@ -58,15 +60,16 @@ class CheckpointFolder : NoCopy {
   // sum of this rank's losses in the epoch. `best_step` is the step of the best evaluation, to whose checkpoint a link
   // points, or -1. Collective.
   void save(TrainingState state, const Array& loss, std::int64_t best_step);
-  // Returns whether finish() would not have to wait. Works only on rank 0. On other ranks, it returns false.
-  bool is_written() const;
+  // Returns whether this rank is still writing, so that finish() would have to wait.
+  bool is_writing() const { return !writer_.is_over(); }
   // Waits until the checkpoint of the last save() is durable. Returns false if it was already, since an earlier call.
   // If writing it has failed, or takes longer than allowed, throws on all ranks. The Error names the file. Collective.
   bool finish();
 
  private:
   void check_fits(const TrainingState& saved, const TrainingState& now) const;
-  void begin_writing(TrainingState state, std::unique_ptr<RankArrays> of_ranks, std::int64_t best_step);
+  std::shared_ptr<PendingCheckpoint> begin_writing(TrainingState state, std::unique_ptr<RankArrays> of_ranks,
+                                                   std::int64_t best_step);
   void copy(PendingCheckpoint& checkpoint);
   void end_writing(PendingCheckpoint& checkpoint);
   void note_once(bool& is_noted, const std::string& line) const;
@@ -76,13 +79,14 @@ class CheckpointFolder : NoCopy {
   JobState& job_;
   const std::function<void(const std::string&)> note_;
   const CheckpointFolderOptions writing_;
-  std::set<std::filesystem::path> proven_;     // rank 0's; see save_checkpoint(). The PendingCheckpoint may have it.
-  std::shared_ptr<CheckpointLock> lock_;       // rank 0's
-  CheckpointWriter writer_{writing_.longest};  // rank 0's
-  bool is_pending_ = false;                    // on all ranks: whether finish() was not called since save()
-  std::size_t most_copied_ = 0;                // the largest size of a copy for which there was enough memory
-  bool has_said_why_not_ = false;              // whether the reason for the missing link has been printed
-  bool has_said_why_blocked_ = false;          // whether the reason why the training waits has been printed
+  std::set<std::filesystem::path> proven_;      // rank 0's; see save_checkpoint(). The PendingCheckpoint may have it.
+  std::shared_ptr<CheckpointLock> lock_;        // rank 0's
+  CheckpointWriter writer_{writing_.longest};   // rank 0's, or that of each rank for its shard
+  std::shared_ptr<PendingCheckpoint> pending_;  // from save() to finish(), as writer_
+  bool is_pending_ = false;                     // on all ranks: whether finish() was not called since save()
+  std::size_t most_copied_ = 0;                 // the largest size of a copy for which there was enough memory
+  bool has_said_why_not_ = false;               // whether the reason for the missing link has been printed
+  bool has_said_why_blocked_ = false;           // whether the reason why the training waits has been printed
 };
 
 }  // namespace tandem::distributed

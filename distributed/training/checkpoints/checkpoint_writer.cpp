@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tandem::distributed {
@@ -11,30 +13,42 @@ namespace {
 // Calls f(array) for each array of the training in `state`.
 template <class State, class F>
 void for_each_array(State& state, const F& f) {
-  for (auto* const arrays : {&state.model, &state.optimizer, &state.kept, &state.ddp})
+  for (auto* const arrays : {&state.model, &state.optimizer, &state.kept, &state.ddp, &state.of_rank})
     for (auto& entry : *arrays) f(entry.array);
 }
 
 }  // namespace
 
 std::size_t PendingCheckpoint::bytes() const {
-  std::size_t bytes = of_ranks->bytes();
+  std::size_t bytes = of_ranks ? of_ranks->bytes() : 0;
   for_each_array(state, [&](const Array& array) { bytes += array.bytes(); });
   return bytes;
 }
 
 void PendingCheckpoint::copy_arrays() {
+  std::vector<NamedArray> theirs;
+  if (of_ranks)
+    for (const auto& expected : of_ranks->all())
+      theirs.push_back({expected.name, Array::empty(expected.shape, expected.dtype)});
   for_each_array(state, [](Array& array) {
     // Row-major, as in the file, so the thread need not rearrange it.
     Array copy = Array::empty(array.shape(), array.dtype());
     copy.copy_from(array);
     array = copy;
   });
-  of_ranks->reserve();
+  std::ranges::move(theirs, std::back_inserter(state.of_rank));
 }
 
-void PendingCheckpoint::write() {
-  state.to_write = of_ranks.get();
+void PendingCheckpoint::receive() {
+  if (!of_ranks) return;
+  for (std::size_t i = 0; i < state.of_rank.size(); ++i)
+    state.of_rank[i].array.copy_from(of_ranks->take(of_ranks->all()[i]));
+}
+
+void PendingCheckpoint::write() { state.shards.empty() ? publish() : save_shard(folder, state, rank); }
+
+void PendingCheckpoint::publish() {
+  if (state.of_rank.empty()) state.to_write = of_ranks.get();
   lock->check();
   save_checkpoint(folder, state, keep_last, &proven);
   why_no_link = link_best_checkpoint(folder, best_step);

@@ -1,4 +1,5 @@
-// CheckpointWriter: writes a checkpoint on a thread of rank 0, while the training continues.
+// CheckpointWriter: writes a checkpoint on a thread of rank 0, or the shards of it on one of each rank, while the
+// training continues.
 #pragma once
 
 #include <tandem/core/base/deadline.h>
@@ -21,8 +22,9 @@ namespace tandem::distributed {
 // A checkpoint to write, and everything that write() uses. Only one thread at a time may use it.
 struct PendingCheckpoint {
   std::filesystem::path folder;
-  TrainingState state;  // without to_write
-  std::unique_ptr<RankArrays> of_ranks;
+  TrainingState state;                   // without to_write
+  std::unique_ptr<RankArrays> of_ranks;  // null if each rank writes a shard
+  std::int64_t rank = 0;                 // whose shard it is
   std::int64_t keep_last = 1;
   std::int64_t best_step = -1;             // for link_best_checkpoint()
   std::set<std::filesystem::path> proven;  // see save_checkpoint()
@@ -34,9 +36,14 @@ struct PendingCheckpoint {
   // Replaces the arrays of `state`, which are those of the training, by copies in host memory. Allocates memory for
   // those of `of_ranks`. Throws an Error if there is not enough memory. write() still works after that.
   void copy_arrays();
-  // Checks the lock, writes the checkpoint, removes older ones, and links the best one. Uses no process group if
-  // of_ranks->take_all() was called.
+  // Copies the arrays of `of_ranks` into that memory, while the other ranks call RankArrays::give().
+  void receive();
+  // Writes the rank's shard, or calls publish() if there are no shards. Uses no process group if receive() was
+  // called.
   void write();
+  // Checks the lock, writes the checkpoint or the index of the shards, removes older checkpoints, and links the best
+  // one. Only rank 0 calls it.
+  void publish();
 };
 
 // The thread owns the PendingCheckpoint from start() until wait() has returned. It uses nothing else: no process group,

@@ -66,11 +66,47 @@ void JobState::load(optim::Optimizer& optimizer, const std::vector<NamedArray>& 
   zero_ ? zero_->load_state_dict(optimizer, state) : optimizer.load_state_dict(state);
 }
 
-void JobState::gather() {
+std::string JobState::prefix_of(std::size_t optimizer) const {
+  return optimizer == 0 ? optimizer_prefix : kept_prefix + inner_[optimizer + 1].name + '/';
+}
+
+void JobState::gather(bool keeps_shards) {
   if (!zero_) return;
-  for (const optim::Optimizer* const optimizer : optimizers_) {
-    auto whole = zero_->state_dict(*optimizer);
-    if (group_.rank() == 0) gathered_[optimizer] = std::move(whole);
+  gathered_.clear();
+  divided_.clear();
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    auto& common = gathered_[optimizers_[i]];
+    if (!keeps_shards) common = zero_->state_dict(*optimizers_[i]);
+    const auto mine = keeps_shards ? optimizers_[i]->state_dict() : std::vector<NamedArray>();
+    const auto parameters = ZeroRedundancy::divided(*optimizers_[i], mine);
+    for (const auto& entry : mine) {
+      const auto found = parameters.find(entry.name);
+      if (found == parameters.end()) {
+        common.push_back(entry);
+        continue;
+      }
+      const Array& value = found->second.value();
+      divided_[prefix_of(i) + entry.name] = {value.shape(), value.strides()};
+      shards_.push_back({prefix_of(i) + entry.name, entry.array});
+    }
+  }
+  if (group_.rank() != 0) gathered_.clear();
+}
+
+// The model's own check has compared the shapes. The order of the elements in memory is not a part of a state dict.
+void JobState::check_layouts(const TrainingState& state) const {
+  if (!zero_ || group_.size() == 1) return;  // the optimizer gets whole arrays
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
+    std::vector<NamedArray> entries;
+    for (const auto& [name, layout] : state.divided)
+      if (name.starts_with(prefix_of(i))) entries.push_back({name.substr(prefix_of(i).size()), {}});
+    for (const auto& [name, parameter] : ZeroRedundancy::divided(*optimizers_[i], entries)) {
+      const Layout& saved = state.divided.at(prefix_of(i) + name);
+      TANDEM_CHECK(saved == Layout({parameter.value().shape(), parameter.value().strides()}), name,
+                   " was divided in the order of the strides ", saved.strides, ", but this model's are ",
+                   parameter.value().strides(),
+                   ": resume once with --strategy ddp, which can read it, and save a checkpoint in one file");
+    }
   }
 }
 
@@ -100,11 +136,12 @@ void JobState::fill(TrainingState& state) {
   append(state.optimizer, scaling_prefix, scaler_.state_dict());
   state.ddp = ddp_.state_dict();
   for (const auto& kept : kept_) append(state.kept, kept.name + "/", kept.state_dict());
+  state.divided = std::exchange(divided_, {});
   gathered_.clear();
 }
 
-std::vector<NamedArray> JobState::of_rank(const std::string& generator, const std::string& generator_now) const {
-  std::vector<NamedArray> state;
+std::vector<NamedArray> JobState::of_rank(const std::string& generator, const std::string& generator_now) {
+  std::vector<NamedArray> state = std::exchange(shards_, {});
   // Most programs draw the same random numbers on all ranks. The generator's state is then only in the metadata.
   const std::string mine = generator + '\n' + generator_now;
   if (group_.broadcast_string(mine, 0, "random numbers of rank 0") != mine) {
@@ -122,6 +159,7 @@ std::vector<NamedArray> JobState::of_rank(const std::string& generator, const st
 
 void JobState::restore(TrainingState& state, const std::function<void(const std::string&)>& note) {
   ddp_.model().load_state_dict(state.model);
+  check_layouts(state);
   if (diloco_) diloco_->restart();
   scaler_.load_state_dict(take(state.optimizer, scaling_prefix));
   if (!optimizers_.empty()) load(*optimizers_[0], state.optimizer);

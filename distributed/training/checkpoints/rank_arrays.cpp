@@ -22,6 +22,10 @@ std::size_t bytes_of(const ExpectedArray& array) {
 
 }  // namespace
 
+std::string rank_name(std::int64_t rank, const std::string& name) {
+  return rank_prefix + std::to_string(rank) + '/' + name;
+}
+
 std::optional<std::pair<std::int64_t, std::string>> parse_rank_name(const std::string& name) {
   if (!name.starts_with(rank_prefix)) return {};
   std::int64_t rank = 0;
@@ -34,7 +38,7 @@ std::optional<std::pair<std::int64_t, std::string>> parse_rank_name(const std::s
 RankArrays::RankArrays(ProcessGroup& group, std::vector<NamedArray> mine) : group_(group), mine_(std::move(mine)) {
   Json described = Json::array();
   for (auto& [name, array] : mine_) {
-    name = rank_prefix + std::to_string(group.rank()) + '/' + name;
+    name = rank_name(group.rank(), name);
     described.push_back({name, static_cast<int>(array.dtype()),
                          std::vector<std::int64_t>(array.shape().begin(), array.shape().end()), checksum_of(array)});
   }
@@ -69,7 +73,6 @@ void RankArrays::begin_turn_if_due() {
 Array RankArrays::take(const ExpectedArray& expected) {
   TANDEM_CHECK(next_ < all_.size() && all_[next_].name == expected.name, "the array ", expected.name,
                " of a checkpoint was requested out of order");
-  if (has_copies_) return std::move(copies_[next_++]);
   begin_turn_if_due();
   const int rank = owner();
   ++next_;
@@ -80,19 +83,6 @@ Array RankArrays::take(const ExpectedArray& expected) {
   Array array = Array::empty(expected.shape, expected.dtype);
   if (array.numel() > 0) group_.receive(array, rank, expected.name)->wait();
   return array;
-}
-
-void RankArrays::reserve() {
-  std::vector<Array> copies;
-  for (const auto& expected : all_) copies.push_back(Array::empty(expected.shape, expected.dtype));
-  copies_ = std::move(copies);
-}
-
-void RankArrays::take_all() {
-  for (std::size_t i = 0; i < all_.size(); ++i) copies_[i].copy_from(take(all_[i]));
-  has_copies_ = true;
-  mine_.clear();
-  next_ = 0;
 }
 
 void RankArrays::give() {

@@ -15,7 +15,7 @@
 namespace tandem::distributed {
 
 // The ranks send one array at a time, in the order of the file, so rank 0 never holds more than one array of another
-// rank, unless it calls take_all(). Until rank 0 has taken all arrays, the other ranks wait as long as it gives
+// rank, unless it keeps them. Until rank 0 has taken all arrays, the other ranks wait as long as it gives
 // signs of life, as in run_together().
 class RankArrays {
  public:
@@ -33,12 +33,6 @@ class RankArrays {
   // Sends the arrays of this rank while rank 0 calls take(). Only the other ranks call it.
   void give();
 
-  // These two let rank 0 call take() later, when training has changed the arrays. reserve() allocates bytes() of host
-  // memory, or throws an Error. take_all() then copies all arrays into that memory. After that, take() uses no group,
-  // so another thread may call it.
-  void reserve();
-  void take_all();
-
  private:
   void begin_turn_if_due();
   int owner() const;  // of all()[next_]
@@ -46,12 +40,12 @@ class RankArrays {
   ProcessGroup& group_;
   std::vector<NamedArray> mine_;
   std::vector<ExpectedArray> all_;
-  std::vector<Array> copies_;   // of all(), from reserve()
-  bool has_copies_ = false;     // whether take_all() has set them
   std::size_t next_ = 0;        // in all()
   std::size_t turn_bytes_ = 0;  // the bytes of the current turn so far
 };
 
+// Returns "rank-R/NAME".
+std::string rank_name(std::int64_t rank, const std::string& name);
 // Returns the rank and the NAME in "rank-R/NAME", or nullopt for other names.
 std::optional<std::pair<std::int64_t, std::string>> parse_rank_name(const std::string& name);
 

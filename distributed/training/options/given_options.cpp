@@ -10,12 +10,12 @@ namespace {
 
 // Options that say where a training runs and what it writes, and options for which the Trainer itself reports a change.
 const std::set<std::string> without_effect = {
-    "--device",     "--backend",    "--init-method",      "--local-rank", "--timeout",          "--interface",
-    "--open-store", "--threads",    "--workers",          "--max-steps",  "--max-time",         "--bucket-cap-mb",
-    "--checkpoint", "--save-every", "--save-every-steps", "--keep-last",  "--resume",           "--save",
-    "--metrics",    "--log-dir",    "--log-every",        "--eval-every", "--eval-every-steps", "--patience",
-    "--top-k",      "--no-graph",   "--find-lr",          "--profile",    "--profile-steps",    "--quiet",
-    "--data",       "--seed",       "--batch-size",       "--accumulate"};
+    "--device",        "--backend",    "--init-method", "--checkpoint-shards", "--local-rank", "--timeout",
+    "--interface",     "--open-store", "--threads",     "--workers",           "--max-steps",  "--max-time",
+    "--bucket-cap-mb", "--checkpoint", "--save-every",  "--save-every-steps",  "--keep-last",  "--resume",
+    "--save",          "--metrics",    "--log-dir",     "--log-every",         "--eval-every", "--eval-every-steps",
+    "--patience",      "--top-k",      "--no-graph",    "--find-lr",           "--profile",    "--profile-steps",
+    "--quiet",         "--data",       "--seed",        "--batch-size",        "--accumulate"};
 
 }  // namespace
 

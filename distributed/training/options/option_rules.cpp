@@ -64,11 +64,16 @@ void check_files(const TrainingOptions& options) {
 
 void check_together(const TrainingOptions& options) {
   const auto& given = options.given();
-  for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last"}) {
+  for (const char* name : {"--resume", "--save-every", "--save-every-steps", "--keep-last", "--checkpoint-shards"}) {
     if (given.contains(name) && options.checkpoint.empty()) {
       throw UsageError(std::string(name) + ": needs --checkpoint DIR, the folder of the checkpoints");
     }
   }
+  const bool is_divided = options.strategy == StrategyChoice::zero1 || options.strategy == StrategyChoice::zero2;
+  if (options.checkpoint_shards && !is_divided && !options.trains_alone())
+    throw UsageError(std::string("--checkpoint-shards: with --strategy ") + name_of(options.strategy) +
+                     ", all processes have the same state, and one of them writes it: leave the option out, or use "
+                     "--strategy zero1, zero2, localsgd or diloco");
   if (!options.keep_best.empty() && options.checkpoint.empty() && options.patience == 0)
     throw UsageError("--keep-best: needs --checkpoint DIR, where the best checkpoint is kept, or --patience N");
   for (const char* name : {"--patience", "--top-k"})

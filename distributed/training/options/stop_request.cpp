@@ -99,12 +99,12 @@ StopRequest::~StopRequest() {
   sem_post(&has_received);
 }
 
-StopRequest::Reason StopRequest::mine(bool is_written) const {
+StopRequest::Reason StopRequest::mine(bool is_writing) const {
   const bool time_is_up = options_.max_time && Clock::now() - start_ >= *options_.max_time;
-  return {options_.takes_signals ? received.load() : 0, group_.rank() == 0 && time_is_up, is_written};
+  return {options_.takes_signals ? received.load() : 0, group_.rank() == 0 && time_is_up, !is_writing};
 }
 
-StopRequest::Reason StopRequest::poll(bool is_written) {
+StopRequest::Reason StopRequest::poll(bool is_writing) {
   if (!options_.takes_signals && !options_.max_time) return {};
   const auto now = Clock::now();
   if (watcher_.joinable()) {
@@ -112,21 +112,21 @@ StopRequest::Reason StopRequest::poll(bool is_written) {
     longest_step_ = std::max<Seconds>(longest_step_, now - last_step_);
     last_step_ = now;
   }
-  if (group_.size() == 1) return mine(is_written);
+  if (group_.size() == 1) return mine(is_writing);
   if (--left_ > 0) return {};
   // The ranks ask each other ten times a second. Rank 0 says after how many steps they ask again.
   const double wanted = static_cast<double>(stride_) * 0.1 / std::max(Seconds(now - asked_).count(), 1e-9);
   asked_ = now;
   const auto next = std::clamp<std::int64_t>(std::llround(wanted), 1, 2 * stride_);
-  const auto reason = mine(is_written);
+  const auto reason = mine(is_writing);
   Array said = Array::from(
-      std::vector<std::int64_t>{reason.signal, reason.time_is_up, reason.is_written, group_.rank() == 0 ? next : 0});
+      std::vector<std::int64_t>{reason.signal, reason.time_is_up, is_writing, group_.rank() == 0 ? next : 0});
   if (options_.device != Device{}) said = said.to(options_.device);
   group_.all_reduce(said, ReduceOp::max, "whether to stop")->wait();
   said = said.to(Device{});
   const auto* const answers = said.data<std::int64_t>();
   left_ = stride_ = answers[3];
-  return {static_cast<int>(answers[0]), answers[1] != 0, answers[2] != 0};
+  return {static_cast<int>(answers[0]), answers[1] != 0, answers[2] == 0};
 }
 
 void StopRequest::saving(const std::string& path) {

@@ -51,20 +51,20 @@ class StopRequest {
   struct Reason {
     int signal = 0;
     bool time_is_up = false;
-    bool is_written = false;  // not a reason to stop
+    bool is_written = false;  // whether no rank is writing a checkpoint; not a reason to stop
     explicit operator bool() const { return signal != 0 || time_is_up; }
   };
   // All ranks must call it after each optimizer step. It returns the same on all ranks, so they stop after the same
-  // step. The ranks communicate about ten times a second, not after each step. All ranks also learn whether a
-  // checkpoint is written, as rank 0 says in `is_written`.
-  Reason poll(bool is_written = false);
+  // step. The ranks communicate about ten times a second, not after each step. All ranks also learn whether one of
+  // them is still writing a checkpoint, as `is_writing` says.
+  Reason poll(bool is_writing = false);
 
   // Stores which checkpoint is being written, and that it is written, for the message.
   void saving(const std::string& path);
   void saved();
 
  private:
-  Reason mine(bool is_written) const;
+  Reason mine(bool is_writing) const;
   void watch_grace(const std::stop_token& stop, std::chrono::duration<double> grace);
 
   ProcessGroup& group_;

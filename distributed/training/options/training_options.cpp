@@ -143,6 +143,8 @@ void TrainingOptions::add_training_options(const std::string& shared) {
   p.number(shared, "--save-every-steps", save_every_steps, "steps between additional ones (none)",
            {.min = 1, .max = 1e15});
   p.number(shared, "--keep-last", keep_last, "checkpoints to keep (3)", {.min = 1, .max = 1e9});
+  p.flag(shared, "--checkpoint-shards", checkpoint_shards,
+         "each process writes its part of a checkpoint to its own file");
   p.text(shared, "--keep-best", "min:NAME|max:NAME", keep_best, "also keep the checkpoint with the best value");
   p.number(shared, "--top-k", top_k, "how many of the best checkpoints --keep-best keeps (1)", {.min = 1, .max = 1e6});
   p.number(shared, "--eval-every", eval_every, "epochs between evaluations (1)", {.min = 1, .max = 1e9});

@@ -99,6 +99,7 @@ class TrainingOptions {
   std::int64_t save_every = 1;
   std::int64_t save_every_steps = 0;  // 0: only at the end of epochs
   std::int64_t keep_last = 3;
+  bool checkpoint_shards = false;     // each rank writes its own part of a checkpoint
   std::string keep_best;              // "max:test_accuracy" or "min:NAME"; empty: none
   std::int64_t top_k = 1;             // how many of the best checkpoints to keep
   std::int64_t eval_every = 1;        // epochs

@@ -1,6 +1,7 @@
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
+#include <tandem/distributed/training/checkpoints/checkpoint_writer.h>
 #include <tandem/distributed/training/checkpoints/rank_arrays.h>
 
 #include <gtest/gtest.h>
@@ -87,20 +88,22 @@ TEST(RankArrays, copies_outlive_a_change_and_need_no_group) {
   run_ranks(3, [&](Group group) {
     for (const auto* const folder : {&now, &later}) {
       auto mine = arrays_of(group->rank());
-      RankArrays of_ranks(*group, mine);
+      auto of_ranks = std::make_unique<RankArrays>(*group, mine);
       if (group->rank() != 0) {
-        of_ranks.give();
+        of_ranks->give();
         continue;
       }
-      TrainingState state = example();
-      state.to_write = &of_ranks;
+      PendingCheckpoint pending;
+      pending.state = example();
+      pending.of_ranks = std::move(of_ranks);
       if (folder == &later) {
-        of_ranks.reserve();
-        of_ranks.take_all();
+        pending.copy_arrays();
+        pending.receive();
         for (auto& entry : mine) entry.array.fill(99);
-        std::thread([&] { save_checkpoint(folder->path(), state, 1); }).join();
+        std::thread([&] { save_checkpoint(folder->path(), pending.state, 1); }).join();
       } else {
-        save_checkpoint(folder->path(), state, 1);
+        pending.state.to_write = pending.of_ranks.get();
+        save_checkpoint(folder->path(), pending.state, 1);
       }
     }
   });
