@@ -1,6 +1,7 @@
 // Checkpoints on disks that fail and lose power. For each call of a series of saves, the tests check what resume finds.
 #include <tandem/core/io/file_system.h>
 #include <tandem/core/random/random.h>
+#include <tandem/distributed/strategies/parameter_shards.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/distributed/training/checkpoints/checkpoint_lock.h>
 
@@ -43,6 +44,7 @@ TrainingState state_of(std::int64_t step, float value) {
 struct Written {
   std::vector<std::pair<std::string, std::string>> checkpoints;  // name and bytes
   std::size_t promised = 0;
+  int attempts = 0;  // saves that were begun
 };
 
 // Resumes from `folder`. Returns "" if the job finds a checkpoint that it may find, and a description of the problem
@@ -81,7 +83,9 @@ Figures lose_power(const std::vector<JournalCall>& calls, const std::string& fol
     const auto& call = calls[i];
     disk.apply(call);
     const fs::path name = call.new_name;
-    if (call.call == FileCall::rename && call.error == 0 && name.filename().string().starts_with("checkpoint-"))
+    const std::string file = name.filename().string();
+    const bool is_shard = file.find("-of-") != std::string::npos;
+    if (call.call == FileCall::rename && call.error == 0 && file.starts_with("checkpoint-") && !is_shard)
       written.checkpoints.emplace_back(name.filename(), disk.read(call.new_name));
     const bool is_over = i + 1 == calls.size();
     if (is_over || is_promised(call)) written.promised = written.checkpoints.size();
@@ -116,7 +120,27 @@ void print(const std::string& what, const Figures& figures) {
 constexpr int saves = 6;
 const char* const mark = "promised";
 
-void save_series(const fs::path& root, Written& written, std::vector<std::string>* errors = nullptr) {
+// Writes a checkpoint as one file, or as two shards and an index, as the ranks of a job do one after the other.
+void save(const fs::path& folder, TrainingState state, bool in_shards, std::set<fs::path>& proven, int attempt) {
+  if (!in_shards) return save_checkpoint(folder, state, 2, &proven);
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", attempt);
+  state.shards = digits;
+  state.world_size = 2;
+  state.losses.push_back(0);
+  remove_unused_shards(folder);
+  for (int rank = 0; rank < 2; ++rank) {
+    TrainingState mine = state;
+    mine.of_rank = {{rank_name(rank, "optimizer/weight/shard"), shard(state.optimizer[0].array, rank, 2)}};
+    mine.optimizer.clear();
+    if (rank > 0) mine.model.clear();
+    save_shard(folder, mine, rank);
+  }
+  state.divided = {{"optimizer/weight/shard", {{8, 6}, {6, 1}}}};
+  save_checkpoint(folder, state, 2, &proven);
+}
+
+void save_series(const fs::path& root, Written& written, bool in_shards, std::vector<std::string>* errors = nullptr) {
   const auto folder = root / "runs" / "mnist";
   const auto twice = [&](const auto& step) {
     testing::do_twice(step, [&](const std::string& error) {
@@ -133,7 +157,8 @@ void save_series(const fs::path& root, Written& written, std::vector<std::string
   for (int i = 1; i <= saves; ++i) {
     const auto state = state_of(std::min(i, saves - 1), static_cast<float>(i));
     char name[64];
-    std::snprintf(name, sizeof name, "checkpoint-0000-%08d.safetensors", std::min(i, saves - 1));
+    std::snprintf(name, sizeof name, "checkpoint-0000-%08d.safetensors%s", std::min(i, saves - 1),
+                  in_shards ? ".index.json" : "");
     twice([&] {
       const CheckpointLock lock(folder);
       lock.check();
@@ -148,7 +173,7 @@ void save_series(const fs::path& root, Written& written, std::vector<std::string
             written.checkpoints.push_back(found);
         }
       } note{folder / name, written};
-      save_checkpoint(folder, state, 2, &proven);
+      save(folder, state, in_shards, proven, ++written.attempts);
     });
     written.promised = written.checkpoints.size();
     ::unlink((root / mark).c_str());
@@ -158,12 +183,15 @@ void save_series(const fs::path& root, Written& written, std::vector<std::string
 bool is_mark(const JournalCall& call) { return call.call == FileCall::remove && call.name == mark; }
 
 // The call that marks a promise fails, because there is no such file, but it still counts.
-TEST(CheckpointFaults, power_is_lost_after_each_call) {
+class CheckpointFaults : public ::testing::TestWithParam<bool> {};  // whether checkpoints are in shards
+INSTANTIATE_TEST_SUITE_P(Shards, CheckpointFaults, ::testing::Bool());
+
+TEST_P(CheckpointFaults, power_is_lost_after_each_call) {
   const TemporaryFolder folder, journals;
   {
     const Watching watching(folder.path(), journals / "journal");
     Written written;
-    save_series(folder.path(), written);
+    save_series(folder.path(), written, GetParam());
   }
   const auto calls = testing::read_journal(journals / "journal");
   const auto figures = lose_power(calls, "runs/mnist", "trainer", is_mark);
@@ -171,23 +199,35 @@ TEST(CheckpointFaults, power_is_lost_after_each_call) {
   EXPECT_EQ(figures.losses, 0u);
   EXPECT_GT(figures.calls, 60u);
   EXPECT_GT(figures.points, 400u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "runs/mnist"), {}), GetParam() ? 6 : 2);
+  // An index is removed before its shards.
+  std::set<std::string> indices;
+  for (const auto& call : calls) {
+    const auto step = fs::path(call.name).filename().string().substr(0, std::string("checkpoint-0000-00000000").size());
+    if (call.call == FileCall::rename && call.new_name.ends_with(".json")) indices.insert(call.new_name);
+    if (call.call == FileCall::remove) indices.erase(call.name);
+    const bool is_shard = call.name.find("-of-") != std::string::npos;
+    if (call.call == FileCall::remove && is_shard && step != "checkpoint-0000-00000005") {
+      EXPECT_FALSE(indices.contains("runs/mnist/" + step + ".safetensors.index.json")) << call.name;
+    }
+  }
 }
 
 // Each call of the series fails in each way. For one failed call in eight, the power is also lost after each call that
 // follows.
-TEST(CheckpointFaults, each_call_fails_and_power_is_lost_later) {
+TEST_P(CheckpointFaults, each_call_fails_and_power_is_lost_later) {
   long calls = 0;
   {
     const TemporaryFolder folder;
     const Watching watching(folder.path());
     Written written;
-    save_series(folder.path(), written);
+    save_series(folder.path(), written, GetParam());
     calls = faulty_files_calls();
   }
   Figures all;
   std::size_t faults = 0, errors = 0;
   for (const auto& way : testing::all_ways) {
-    for (long call = 1; call <= calls; ++call) {
+    for (long call = 1; call <= calls; call += GetParam() && !testing::tries_all() ? 3 : 1) {
       SCOPED_TRACE(testing::text_of(call, way));
       const TemporaryFolder folder, journals;
       std::vector<std::string> texts;
@@ -195,12 +235,12 @@ TEST(CheckpointFaults, each_call_fails_and_power_is_lost_later) {
         const Watching watching(folder.path(), journals / "journal");
         faulty_files_fail(call, way.error, way.lasts);
         Written written;
-        ASSERT_NO_THROW(save_series(folder.path(), written, &texts));
+        ASSERT_NO_THROW(save_series(folder.path(), written, GetParam(), &texts));
         EXPECT_EQ(written.promised, written.checkpoints.size());
       }
       ++faults;
       errors += texts.size();
-      if (!testing::tries_all() && call % 8 != 1) continue;
+      if (!testing::tries_all() && call % (GetParam() ? 24 : 8) != 1) continue;
       const auto figures = lose_power(testing::read_journal(journals / "journal"), "runs/mnist", "trainer", is_mark,
                                       static_cast<std::size_t>(call - 1));
       EXPECT_EQ(figures.losses, 0u);
@@ -219,7 +259,7 @@ TEST(CheckpointFaults, each_call_fails_and_power_is_lost_later) {
 }
 
 // This is a real job. When it begins to write a file, all checkpoints before that file were promised.
-TEST(CheckpointFaults, power_is_lost_under_mnist_ddp) {
+TEST(CheckpointsOfAProgram, power_is_lost_under_mnist_ddp) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "data");
   fs::create_directory(folder / "watched");

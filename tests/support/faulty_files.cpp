@@ -1,6 +1,7 @@
 // Makes system calls on files fail on request, and keeps a journal of what a program did to its files. It is both a
 // library for LD_PRELOAD and a part of test_faults. The library watches the folder FAULTY_FILES and writes the journal
-// FAULTY_JOURNAL. In test_faults, the functions of faulty_files.h choose both.
+// FAULTY_JOURNAL. The process whose RANK is FAULTY_RANK dies before call number FAULTY_KILL. Its disk is full from call
+// number FAULTY_FULL on. In test_faults, the functions of faulty_files.h choose what is watched and what fails.
 #include "support/faulty_files.h"
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +38,8 @@ struct Watch {
   int journal = -1;
   long calls = 0;
   long failing = 0;
+  long kills = 0;  // the call before which the process kills itself
+  long full = 0;   // from this call on, writes fail
   int error = 0;
   bool lasts = false;
   std::array<OpenFile, 65536> files;
@@ -109,6 +113,11 @@ void note(const Watch& watch, JournalEntry entry, const std::string& path, const
 // Counts a call, and returns whether it fails. A write passes `half`, which becomes true if it should write only half.
 bool fails(Watch& watch, bool* half = nullptr) {
   const long number = ++watch.calls;
+  if (number == watch.kills) raise(SIGKILL);
+  if (half && watch.full > 0 && number >= watch.full) {
+    errno = ENOSPC;
+    return true;
+  }
   if (watch.failing == 0 || number < watch.failing) return false;
   if (number > watch.failing && !watch.lasts) return false;
   if (half && number == watch.failing && (watch.lasts || watch.error == 0)) {
@@ -122,7 +131,14 @@ bool fails(Watch& watch, bool* half = nullptr) {
 Watch& lock_watch(std::unique_lock<std::mutex>& lock) {
   Watch& watch = the_watch();
   lock = std::unique_lock(watch.mutex);
-  if (!watch.is_set) set(watch, std::getenv("FAULTY_FILES"), std::getenv("FAULTY_JOURNAL"));
+  if (!watch.is_set) {
+    set(watch, std::getenv("FAULTY_FILES"), std::getenv("FAULTY_JOURNAL"));
+    const auto number = [](const char* name) { return std::getenv(name) ? std::atol(std::getenv(name)) : 0; };
+    if (number("FAULTY_RANK") == number("RANK")) {
+      watch.kills = number("FAULTY_KILL");
+      watch.full = number("FAULTY_FULL");
+    }
+  }
   return watch;
 }
 
