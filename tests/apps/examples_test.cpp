@@ -7,7 +7,7 @@
 #include <regex>
 #include <sstream>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 #include "support/process.h"
 #include "support/torch_python.h"
 

@@ -7,6 +7,7 @@
 #include <support/process.h>
 #include <support/running_process.h>
 #include <support/temporary_folder.h>
+#include <unistd.h>
 
 #include <signal.h>
 

@@ -5,6 +5,7 @@
 #include <support/running_process.h>
 #include <support/temporary_folder.h>
 
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <vector>

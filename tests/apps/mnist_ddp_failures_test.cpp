@@ -3,7 +3,8 @@
 
 #include <filesystem>
 
-#include "mnist_ddp_fixture.h"
+#include "support/idx_files.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

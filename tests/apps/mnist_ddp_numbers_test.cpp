@@ -5,8 +5,9 @@
 #include <support/golden.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

@@ -5,10 +5,11 @@
 #include <support/running_process.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <map>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

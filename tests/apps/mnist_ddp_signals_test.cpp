@@ -6,10 +6,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

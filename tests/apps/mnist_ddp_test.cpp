@@ -10,7 +10,7 @@
 #include <regex>
 #include <set>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

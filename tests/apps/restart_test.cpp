@@ -1,13 +1,15 @@
 // A job that loses a rank and restarts, on one or two hosts, ends with the same bits as an undisturbed job.
 #include <tandem/distributed/system/socket.h>
 
-#include <data/idx_files.h>
 #include <gtest/gtest.h>
+#include <support/idx_files.h>
 #include <support/network_namespaces.h>
 #include <support/process.h>
 #include <support/running_process.h>
 #include <support/temporary_folder.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -8,13 +8,14 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <regex>
 #include <string>
 #include <vector>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

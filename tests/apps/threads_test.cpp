@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "mnist_ddp_fixture.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem {
 namespace {

@@ -3,6 +3,7 @@
 #include <support/running_process.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 namespace tandem::testing {

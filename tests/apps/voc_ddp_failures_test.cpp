@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "apps/voc_ddp_fixture.h"
-#include "data/http_server.h"
+#include "support/http_server.h"
+#include "support/voc_ddp_fixture.h"
 
 namespace tandem {
 namespace {

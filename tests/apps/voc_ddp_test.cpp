@@ -7,9 +7,10 @@
 
 #include <cmath>
 #include <csignal>
+#include <nlohmann/json.hpp>
 
-#include "apps/voc_ddp_fixture.h"
 #include "support/sanitizers.h"
+#include "support/voc_ddp_fixture.h"
 
 namespace tandem {
 namespace {

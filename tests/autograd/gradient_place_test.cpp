@@ -3,6 +3,7 @@
 #include <tandem/autograd/gradient_place.h>
 #include <tandem/autograd/operation.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 
 #include <tandem/core/backend/backend.h>
 #include <tandem/distributed/groups/nccl/nccl_group.h>
+#include <tandem/distributed/job/observers.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>

@@ -2,6 +2,7 @@
 #include <tandem/core/backend/device_graph.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/groups/members.h>
+#include <tandem/distributed/store/store.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>

@@ -1,6 +1,7 @@
 // Tests training over NCCL. Gradients and statistics equal those of the same training in host memory.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/strategies/data_parallel.h>

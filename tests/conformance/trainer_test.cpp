@@ -1,6 +1,7 @@
 // Trainer on the GPU. It records the step, trains as on the CPU, and detects numbers that are not finite.
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/training/trainer.h>

@@ -9,7 +9,11 @@
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/local_group.h>
+#include <tandem/distributed/job/observers.h>
 #include <tandem/distributed/strategies/data_parallel.h>
+#include <tandem/nn/batch_norm.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/layers.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/models/mnist.h>
 #include <tandem/optim/graphed_step.h>

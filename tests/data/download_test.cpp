@@ -13,7 +13,7 @@
 #include <functional>
 #include <future>
 
-#include "data/http_server.h"
+#include "support/http_server.h"
 #include "support/process.h"
 #include "support/refused_calls.h"
 #include "support/temporary_folder.h"

@@ -8,8 +8,8 @@
 #include <map>
 #include <optional>
 
-#include "data/http_server.h"
-#include "data/idx_files.h"
+#include "support/http_server.h"
+#include "support/idx_files.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {

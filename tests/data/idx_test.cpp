@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "data/idx_files.h"
+#include "support/idx_files.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {
@@ -14,7 +14,7 @@ using testing::idx_bytes;
 using testing::TemporaryFolder;
 using testing::write_bytes;
 
-void expect_bad(const std::string& bytes, std::initializer_list<std::string> parts) {
+void expect_bad(const std::string& bytes, std::initializer_list<std::string_view> parts) {
   TemporaryFolder folder;
   const auto path = folder / "file-ubyte";
   write_bytes(path, bytes);

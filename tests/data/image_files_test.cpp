@@ -22,9 +22,9 @@
 #include <cstdlib>
 #include <future>
 
-#include "data/http_server.h"
 #include "support/arrays.h"
 #include "support/full_disk.h"
+#include "support/http_server.h"
 #include "support/refused_calls.h"
 #include "support/temporary_folder.h"
 

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "data/idx_files.h"
+#include "support/idx_files.h"
 #include "support/sha256.h"
 #include "support/temporary_folder.h"
 

@@ -11,10 +11,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "data/http_server.h"
 #include "support/arrays.h"
 #include "support/few_threads.h"
 #include "support/full_disk.h"
+#include "support/http_server.h"
 #include "support/temporary_folder.h"
 
 namespace tandem::data {

@@ -7,13 +7,14 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <iostream>
 #include <set>
 
-#include "../apps/mnist_ddp_fixture.h"
 #include "faults.h"
+#include "support/mnist_ddp_fixture.h"
 
 namespace tandem::distributed {
 namespace {

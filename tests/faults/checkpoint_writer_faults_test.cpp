@@ -1,10 +1,11 @@
 // Checkpoints that a thread writes, on disks that fail and hang. All ranks learn of it, and resume finds a checkpoint.
 #include <tandem/core/device/memory_stats.h>
+#include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/trainer.h>
 
 #include <gtest/gtest.h>
-#include <support/fifty_samples.h>
 #include <support/running_process.h>
 #include <support/sanitizers.h>
 #include <support/saving_job.h>

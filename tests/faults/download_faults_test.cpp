@@ -4,11 +4,12 @@
 
 #include <gtest/gtest.h>
 #include <support/process.h>
+#include <unistd.h>
 
 #include <iostream>
 
-#include "data/http_server.h"
 #include "faults.h"
+#include "support/http_server.h"
 
 namespace tandem::data {
 namespace {

@@ -2,6 +2,7 @@
 #include <tandem/distributed/store/file_store.h>
 
 #include <gtest/gtest.h>
+#include <support/temporary_folder.h>
 
 #include <iostream>
 #include <memory>

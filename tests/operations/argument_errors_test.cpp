@@ -21,7 +21,7 @@ constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 
 using Calls = std::vector<std::pair<const char*, std::function<void()>>>;
 
-void expect_errors(const Calls& calls, std::initializer_list<std::string> parts) {
+void expect_errors(const Calls& calls, std::initializer_list<std::string_view> parts) {
   for (const auto& [operation, call] : calls) {
     SCOPED_TRACE(operation);
     const std::string text = error_of(call);

@@ -1,12 +1,15 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/adam.h>
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
 
-#include "optim/make_optimizer.h"
+#include <nlohmann/json.hpp>
+
 #include "support/arrays.h"
 #include "support/golden.h"
+#include "support/make_optimizer.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {

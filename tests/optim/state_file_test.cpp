@@ -1,14 +1,18 @@
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/sgd.h>
 #include <tandem/optim/state_file.h>
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "optim/make_optimizer.h"
 #include "support/arrays.h"
+#include "support/make_optimizer.h"
+#include "support/process.h"
 #include "support/temporary_folder.h"
 #include "support/torch_python.h"
 

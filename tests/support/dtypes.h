@@ -10,7 +10,7 @@ inline constexpr DType all_dtypes[] = {DType::f32, DType::f64, DType::bf16, DTyp
 inline constexpr DType floating_dtypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
 // The distance from 1 to the next larger number. Two results that differ by one rounding have this relative distance.
-inline double machine_epsilon(DType dtype) {
+constexpr double machine_epsilon(DType dtype) {
   switch (dtype) {
     case DType::f64: return 0x1p-52;
     case DType::f32: return 0x1p-23;

@@ -1,36 +1,28 @@
 // Reads the golden files of tests/golden by name.
 #pragma once
 
-#include <tandem/core/io/safetensors.h>
-
-#include <gtest/gtest.h>
+#include <tandem/core/array/array.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace tandem::testing {
 
 class Golden {
  public:
-  explicit Golden(const std::string& file) {
-    auto read = read_safetensors(std::string(TANDEM_SOURCE_DIR) + "/tests/golden/" + file);
-    for (auto& [name, array] : read.arrays) arrays_.emplace(std::move(name), std::move(array));
-    for (const auto& [name, text] : read.metadata) cases_.emplace(name, nlohmann::json::parse(text));
-  }
+  explicit Golden(const std::string& file);
 
   const std::map<std::string, Array>& arrays() const { return arrays_; }
   // The file's metadata about each case.
-  const std::map<std::string, nlohmann::json>& cases() const { return cases_; }
+  const std::map<std::string, nlohmann::json>& cases() const;
   bool has(const std::string& name) const { return arrays_.count(name) != 0; }
-  const Array& operator[](const std::string& name) const {
-    TANDEM_CHECK(has(name), "there is no golden value ", name);
-    return arrays_.at(name);
-  }
+  const Array& operator[](const std::string& name) const;
 
  private:
   std::map<std::string, Array> arrays_;
-  std::map<std::string, nlohmann::json> cases_;
+  std::shared_ptr<const std::map<std::string, nlohmann::json>> cases_;
 };
 
 }  // namespace tandem::testing

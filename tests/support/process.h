@@ -3,22 +3,17 @@
 
 #include <support/temporary_folder.h>
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 #include <chrono>
-#include <csignal>
 #include <functional>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
-extern char** environ;
-
 namespace tandem::testing {
+
+extern const std::string tandemrun;  // the path of the built program
 
 struct Outcome {
   int code = -1;  // the exit code, or 128 + the signal; -1: killed, because it did not end in time
@@ -29,66 +24,14 @@ struct Outcome {
 // Starts the program command[0], which is looked up in PATH, without input. The other words are its arguments. Its
 // environment is that of this process, changed by `variables` ("" removes a variable). Its output goes to the files
 // `out` and `err` in `folder`.
-inline pid_t start_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables,
-                           const TemporaryFolder& folder) {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (variables.count(text.substr(0, text.find('='))) == 0) environment.push_back(text);
-  }
-  for (const auto& [name, value] : variables) {
-    if (!value.empty()) environment.push_back(name + "=" + value);
-  }
-  const auto pointers = [](std::vector<std::string>& texts) {
-    std::vector<char*> result;
-    for (auto& text : texts) result.push_back(text.data());
-    result.push_back(nullptr);
-    return result;
-  };
-  const auto out = (folder / "out").string(), err = (folder / "err").string();
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  pid_t pid = 0;
-  const int error =
-      posix_spawnp(&pid, command[0].c_str(), &actions, nullptr, pointers(command).data(), pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  TANDEM_CHECK(error == 0, "can't start ", command[0]);
-  return pid;
-}
+pid_t start_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables,
+                    const TemporaryFolder& folder);
 
 // Runs a program as start_process does, and waits for its end. If `variables` has no TMPDIR, the program gets a
 // separate folder for temporary files, which is removed afterwards. `is_stuck` is called repeatedly, and returns
 // whether the program will never end. The program is killed if it is stuck, and after `timeout`.
-inline Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
-                           std::chrono::seconds timeout = std::chrono::seconds(120),
-                           const std::function<bool(pid_t)>& is_stuck = {}) {
-  const TemporaryFolder folder;
-  auto environment = variables;
-  environment.emplace("TMPDIR", folder.path());
-  const auto start = std::chrono::steady_clock::now();
-  const pid_t pid = start_process(command, environment, folder);
-
-  Outcome outcome;
-  int status = 0;
-  while (waitpid(pid, &status, WNOHANG) == 0) {
-    const bool is_late = std::chrono::steady_clock::now() - start > timeout;
-    if (is_late || (is_stuck && is_stuck(pid))) {
-      kill(pid, SIGKILL);
-      waitpid(pid, &status, 0);
-      if (is_late) ADD_FAILURE() << command[0] << " did not end within " << timeout.count() << " s";
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-  else if (outcome.seconds < static_cast<double>(timeout.count())) outcome.code = 128 + WTERMSIG(status);
-  outcome.out = read_bytes(folder / "out");
-  outcome.err = read_bytes(folder / "err");
-  return outcome;
-}
+Outcome run_process(std::vector<std::string> command, const std::map<std::string, std::string>& variables = {},
+                    std::chrono::seconds timeout = std::chrono::seconds(120),
+                    const std::function<bool(pid_t)>& is_stuck = {});
 
 }  // namespace tandem::testing

@@ -1,13 +1,8 @@
-// Small networks and endless data sets, which are the same on every rank.
+// Small networks and data sets, which are the same on every rank.
 #pragma once
 
-#include <tandem/core/ops.h>
-#include <tandem/core/random/random.h>
-#include <tandem/nn/batch_norm.h>
-#include <tandem/nn/conv.h>
-#include <tandem/nn/layers.h>
+#include <tandem/data/array_dataset.h>
 #include <tandem/nn/linear.h>
-#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 
 #include <cstdint>
@@ -15,41 +10,24 @@
 namespace tandem::testing {
 
 // The number at `index` of a fixed random-looking sequence in [-1, 1).
-inline float noise(std::int64_t index) {
-  const auto words = philox({static_cast<std::uint32_t>(index), 0, 0, 0}, {7, 7});
-  return static_cast<float>(static_cast<std::int32_t>(words[0])) * 0x1p-31f;
-}
+float noise(std::int64_t index);
 
 // An array of numbers of that sequence, beginning at index `begin`.
-inline Array noise_array(const Shape& shape, std::int64_t begin) {
-  Array result = Array::empty(shape);
-  for (std::int64_t i = 0; i < result.numel(); ++i) result.data<float>()[i] = noise(begin + i);
-  return result;
-}
+Array noise_array(const Shape& shape, std::int64_t begin);
 
 // Samples begin .. begin + count - 1 of an endless data set of 8x8 images.
 struct Samples {
-  Samples(std::int64_t begin, std::int64_t count)
-      : images(noise_array({count, 1, 8, 8}, begin * 64)), labels(Array::empty({count}, DType::i64)) {
-    for (std::int64_t i = 0; i < count; ++i) labels.data<std::int64_t>()[i] = (begin + i) * 7 % 10;
-  }
+  Samples(std::int64_t begin, std::int64_t count);
   Array images, labels;
 };
 
-// A network that classifies those images.
-inline nn::Sequential plain_network() {
-  return nn::Sequential{nn::Conv2d(1, 4, 3, {.padding = 1}), nn::ReLU(), nn::MaxPool2d(2), nn::Flatten(),
-                        nn::Linear(4 * 4 * 4, 10)};
-}
+// The first fifty samples, for tests of whole training runs.
+const data::ArrayDataset& fifty_samples();
 
-inline nn::Sequential network_with_batch_norm() {
-  return nn::Sequential{nn::Conv2d(1, 4, 3, {.padding = 1}),
-                        nn::BatchNorm2d(4),
-                        nn::ReLU(),
-                        nn::MaxPool2d(2),
-                        nn::Flatten(),
-                        nn::Linear(4 * 4 * 4, 10)};
-}
+// A network that classifies those images.
+nn::Sequential plain_network();
+
+nn::Sequential network_with_batch_norm();
 
 // A network with two branches: (N, 2) -> (N, 1). The second branch is optional. If it is not used, its parameters get
 // no gradient.
@@ -58,7 +36,8 @@ struct Branches : nn::Module {
   nn::Linear& sometimes = add("sometimes", nn::Linear(2, 1));
   bool both = true;
 
-  Tensor forward(const Tensor& x) override { return both ? always(x) + sometimes(x) : always(x); }
+  Branches();
+  Tensor forward(const Tensor& x) override;
 };
 
 }  // namespace tandem::testing

@@ -1,80 +1,44 @@
 // A temporary folder for one test. Its destructor removes it with its contents.
 #pragma once
 
-#include <tandem/core/base/check.h>
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
+#include <functional>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tandem::testing {
 
+// The sorted names of the entries of a folder, including hidden ones.
+std::vector<std::string> files_in(const std::filesystem::path& folder);
+
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tandem-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot create " + pattern);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
+  TemporaryFolder();
+  ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  std::filesystem::path operator/(const std::string& name) const;
 
-  // The names of the entries, including hidden ones.
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::vector<std::string> names() const { return files_in(path_); }
 
  private:
   std::filesystem::path path_;
 };
 
-inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
-  // Some file systems write a truncated file to the disk at once, which is slow. A new file avoids that.
-  std::filesystem::remove(path);
-  std::ofstream file(path, std::ios::binary);
-  file << bytes;
-  ASSERT_TRUE(file.good()) << path;
-}
+void write_bytes(const std::filesystem::path& path, const std::string& bytes);
 
-inline std::string read_bytes(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string read_bytes(const std::filesystem::path& path);
 
 // Returns the text of the Error that `action` throws. If it throws none, the test fails and the text is "".
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an error, there was none";
-  return "";
-}
+std::string error_of(const std::function<void()>& action);
 
-inline void expect_parts(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const auto& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;
-  }
-}
+void expect_parts(const std::string& text, std::initializer_list<std::string_view> parts);
 
 }  // namespace tandem::testing
 

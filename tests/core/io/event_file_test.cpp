@@ -2,6 +2,7 @@
 #include <tandem/core/io/event_file.h>
 
 #include <gtest/gtest.h>
+#include <support/process.h>
 #include <support/temporary_folder.h>
 #include <support/torch_python.h>
 

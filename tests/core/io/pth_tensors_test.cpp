@@ -5,6 +5,7 @@
 #include <tandem/core/io/safetensors.h>
 
 #include <gtest/gtest.h>
+#include <support/process.h>
 #include <support/temporary_folder.h>
 #include <support/torch_python.h>
 

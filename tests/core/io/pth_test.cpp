@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
+#include <support/process.h>
 #include <support/temporary_folder.h>
 #include <support/torch_python.h>
 

@@ -4,6 +4,7 @@
 #include <tandem/data/array_dataset.h>
 #include <tandem/data/loader.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/job/shared_data.h>
 #include <tandem/nn/batch_norm.h>
 #include <tandem/nn/conv.h>

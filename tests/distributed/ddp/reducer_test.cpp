@@ -1,6 +1,8 @@
 #include <tandem/autograd/functions.h>
 #include <tandem/core/ops.h>
 #include <tandem/distributed/ddp/reducer.h>
+#include <tandem/distributed/groups/local_group.h>
+#include <tandem/distributed/store/store.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>

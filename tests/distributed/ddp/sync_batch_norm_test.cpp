@@ -6,6 +6,7 @@
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/ddp/sync_batch_norm.h>
 #include <tandem/distributed/groups/forwarding_group.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>

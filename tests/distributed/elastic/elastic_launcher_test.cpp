@@ -1,7 +1,7 @@
 // Tests tandemrun --elastic with small shell commands as its ranks: which failures the job survives, and its exit code.
 #include <tandem/distributed/elastic/elastic_training.h>  // a build without this annex has no such tests
 
-#include <distributed/launch/launcher_fixture.h>
+#include <support/launcher_fixture.h>
 #include <support/process.h>
 
 #include <string>

@@ -1,12 +1,16 @@
 // Tests the mpi backend, in processes that mpirun starts. They run mnist_ddp, or this program with the test suites
 // UnderMpirun. The starting process serves the store.
+#include <tandem/distributed/store/tcp_store.h>
+
 #include <gtest/gtest.h>
 #include <support/process.h>
 #include <support/ranks.h>
 #include <support/sanitizers.h>
+#include <unistd.h>
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>

@@ -1,9 +1,11 @@
 // Tests process groups whose ranks leave, come late or run different operations, and the errors that the watchdog
 // reports.
 #include <tandem/core/ops.h>
+#include <tandem/distributed/groups/host/host_group.h>
 #include <tandem/distributed/groups/members.h>
 #include <tandem/distributed/groups/process_group.h>
 #include <tandem/distributed/job/observers.h>
+#include <tandem/distributed/store/tcp_store.h>
 
 #include <gtest/gtest.h>
 #include <support/ranks.h>

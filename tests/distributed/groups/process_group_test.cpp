@@ -1,5 +1,6 @@
 // Tests the results of a process group's operations, on groups of every size and backend.
 #include <tandem/core/profile/profile.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/groups/process_group.h>
 
 #include <gtest/gtest.h>

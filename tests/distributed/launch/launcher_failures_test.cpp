@@ -2,14 +2,16 @@
 // again.
 #include <tandem/distributed/system/socket.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
 #include <chrono>
+#include <csignal>
 #include <sstream>
 #include <thread>
 
-#include "launcher_fixture.h"
+#include "support/launcher_fixture.h"
 
 namespace tandem::distributed {
 namespace {

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher_fixture.h"
+#include <cstdlib>
+
 #include "support/annexes.h"
+#include "support/launcher_fixture.h"
 
 namespace tandem::distributed {
 namespace {

@@ -2,12 +2,15 @@
 #include <tandem/distributed/launch/launcher.h>
 #include <tandem/distributed/system/socket.h>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <set>
 
-#include "launcher_fixture.h"
+#include "support/launcher_fixture.h"
 
 namespace tandem::distributed {
 namespace {

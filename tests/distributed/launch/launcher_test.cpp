@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <set>
 
-#include "launcher_fixture.h"
+#include "support/launcher_fixture.h"
 
 namespace tandem::distributed {
 namespace {

@@ -8,7 +8,9 @@
 #include <support/running_process.h>
 #include <support/temporary_folder.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>

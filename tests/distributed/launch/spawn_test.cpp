@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <support/alone.h>
+#include <support/process.h>
 #include <support/temporary_folder.h>
 #include <sys/wait.h>
 #include <unistd.h>

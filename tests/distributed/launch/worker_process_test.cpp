@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher_fixture.h"
+#include "support/launcher_fixture.h"
 #include "support/refused_calls.h"
 
 namespace tandem::distributed {

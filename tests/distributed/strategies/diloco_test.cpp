@@ -2,6 +2,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/forwarding_group.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/strategies/diloco.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/sgd.h>

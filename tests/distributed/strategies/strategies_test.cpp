@@ -5,6 +5,7 @@
 #include <tandem/distributed/ddp/communication_meter.h>
 #include <tandem/distributed/ddp/distributed_data_parallel.h>
 #include <tandem/distributed/groups/forwarding_group.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/strategies/data_parallel.h>
 #include <tandem/distributed/strategies/hierarchical_all_reduce.h>
 #include <tandem/distributed/strategies/parameter_server.h>

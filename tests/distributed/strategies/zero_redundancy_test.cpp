@@ -4,6 +4,7 @@
 #include <tandem/core/random/random.h>
 #include <tandem/distributed/ddp/join.h>
 #include <tandem/distributed/groups/forwarding_group.h>
+#include <tandem/distributed/groups/local_group.h>
 #include <tandem/distributed/strategies/parameter_shards.h>
 #include <tandem/distributed/strategies/zero_redundancy.h>
 #include <tandem/nn/batch_norm.h>

@@ -1,14 +1,15 @@
 // --strategy localsgd and diloco: a Trainer whose ranks train alone between two averages of their weights.
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/dropout.h>
+#include <tandem/nn/layers.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/ema.h>
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
-#include <support/fifty_samples.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
 #include <support/temporary_folder.h>

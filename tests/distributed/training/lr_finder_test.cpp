@@ -1,9 +1,12 @@
 // Tests the learning-rate finder: its sweep over known losses, and over real training.
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/training/lr_finder.h>
 #include <tandem/distributed/training/trainer.h>
+#include <tandem/nn/batch_norm.h>
 #include <tandem/nn/dropout.h>
+#include <tandem/nn/layers.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/sgd.h>

@@ -1,7 +1,10 @@
 // --strategy: a Trainer computes the same weights, whichever strategy averages the gradients.
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
+#include <tandem/distributed/groups/group_backend.h>
 #include <tandem/distributed/training/trainer.h>
 #include <tandem/nn/dropout.h>
+#include <tandem/nn/layers.h>
 #include <tandem/nn/loss.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/ema.h>
@@ -9,7 +12,6 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
-#include <support/fifty_samples.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
 #include <support/temporary_folder.h>

@@ -5,6 +5,7 @@
 #include <tandem/optim/sgd.h>
 
 #include <gtest/gtest.h>
+#include <support/process.h>
 #include <support/ranks.h>
 #include <support/small_training.h>
 #include <support/temporary_folder.h>

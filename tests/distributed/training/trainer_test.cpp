@@ -2,10 +2,12 @@
 #include <tandem/core/io/arrays_file.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/core/ops.h>
+#include <tandem/core/random/random.h>
 #include <tandem/data/array_dataset.h>
 #include <tandem/distributed/job/shared_data.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
 #include <tandem/distributed/training/trainer.h>
+#include <tandem/nn/conv.h>
 #include <tandem/nn/layers.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
@@ -17,7 +19,6 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
-#include <support/fifty_samples.h>
 #include <support/process.h>
 #include <support/ranks.h>
 #include <support/small_training.h>

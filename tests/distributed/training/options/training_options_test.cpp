@@ -7,6 +7,7 @@
 #include <support/trace.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <stdexcept>
 
 namespace tandem::distributed {

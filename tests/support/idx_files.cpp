@@ -1,15 +1,10 @@
-// IDX files for tests.
-#pragma once
+#include <support/idx_files.h>
 
 #include <zlib.h>
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 namespace tandem::testing {
 
-inline std::string idx_bytes(const std::vector<std::uint32_t>& dims, const std::string& data, char type = 8) {
+std::string idx_bytes(const std::vector<std::uint32_t>& dims, const std::string& data, char type) {
   std::string bytes = {0, 0, type, static_cast<char>(dims.size())};
   for (const auto dim : dims) {
     for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(dim >> shift);
@@ -17,7 +12,7 @@ inline std::string idx_bytes(const std::vector<std::uint32_t>& dims, const std::
   return bytes + data;
 }
 
-inline std::string gzip(const std::string& bytes) {
+std::string gzip(const std::string& bytes) {
   z_stream stream{};
   deflateInit2(&stream, 9, Z_DEFLATED, 16 + MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
   std::string result(deflateBound(&stream, bytes.size()) + 32, '\0');

@@ -1,29 +1,17 @@
-// Runs the built mnist_ddp, alone and through tandemrun, on a few images of the bundled sample.
-#pragma once
-
 #include <tandem/data/idx.h>
 
-#include <gtest/gtest.h>
-#include <support/process.h>
-#include <support/temporary_folder.h>
+#include <support/idx_files.h>
+#include <support/mnist_ddp_fixture.h>
 
-#include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string>
-#include <vector>
-
-#include "../data/idx_files.h"
 
 namespace tandem::testing {
 
-inline const std::string mnist_ddp = TANDEM_PROGRAM_DIR "/mnist_ddp";
-inline const std::string tandemrun = TANDEM_PROGRAM_DIR "/tandemrun";
+const std::string mnist_ddp = TANDEM_PROGRAM_DIR "/mnist_ddp";
 
-// Writes the first images of the bundled sample to separate files.
-inline void write_subset(const std::filesystem::path& folder, std::int64_t train, std::int64_t test) {
+void write_subset(const std::filesystem::path& folder, std::int64_t train, std::int64_t test) {
   const std::filesystem::path sample = TANDEM_SOURCE_DIR "/data/sample";
   const auto write = [&](const std::string& name, std::int64_t count) {
     const Array all = data::read_idx(sample / (name + ".gz"));
@@ -37,8 +25,8 @@ inline void write_subset(const std::filesystem::path& folder, std::int64_t train
   write("t10k-labels-idx1-ubyte", test);
 }
 
-inline Outcome run_mnist_ddp(int processes, const std::vector<std::string>& arguments,
-                             const std::map<std::string, std::string>& variables = {}) {
+Outcome run_mnist_ddp(int processes, const std::vector<std::string>& arguments,
+                      const std::map<std::string, std::string>& variables) {
   std::vector<std::string> command;
   if (processes > 1) command = {tandemrun, "--nproc-per-node", std::to_string(processes)};
   command.push_back(mnist_ddp);
@@ -48,8 +36,7 @@ inline Outcome run_mnist_ddp(int processes, const std::vector<std::string>& argu
   return run_process(command, all);
 }
 
-// Returns the numbers after "Total loss: ".
-inline std::vector<double> total_losses(const std::string& out) {
+std::vector<double> total_losses(const std::string& out) {
   std::vector<double> losses;
   std::istringstream lines(out);
   const std::string mark = "Total loss: ";
@@ -59,27 +46,23 @@ inline std::vector<double> total_losses(const std::string& out) {
   return losses;
 }
 
-inline std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
+std::vector<nlohmann::json> json_lines(const std::filesystem::path& path) {
   std::vector<nlohmann::json> result;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) result.push_back(nlohmann::json::parse(line));
   return result;
 }
 
-class MnistDdp : public ::testing::Test {
- protected:
-  // 330 images are batches of 100, 100, 100 and 30 on one process, and of 100 and 65 on each of two.
-  void SetUp() override {
-    std::filesystem::create_directory(folder / "data");
-    write_subset(folder / "data", 330, 64);
-  }
-  std::vector<std::string> with_data(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {"--data", (folder / "data").string()});
-    return arguments;
-  }
-  std::string path(const std::string& name) const { return (folder / name).string(); }
+void MnistDdp::SetUp() {
+  std::filesystem::create_directory(folder / "data");
+  write_subset(folder / "data", 330, 64);
+}
 
-  TemporaryFolder folder;
-};
+std::vector<std::string> MnistDdp::with_data(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {"--data", path("data")});
+  return arguments;
+}
+
+std::string MnistDdp::path(const std::string& name) const { return (folder / name).string(); }
 
 }  // namespace tandem::testing

@@ -1,18 +1,19 @@
-// Makes optimizers by PyTorch's names, as golden files and Python use them. Null if this build leaves the optimizer
-// out.
-#pragma once
-
 #include <tandem/optim/adam.h>
 #include <tandem/optim/sgd.h>
+
+#include <support/make_optimizer.h>
 #ifndef TANDEM_WITHOUT_ANNEXES
 #include <tandem/optim/adagrad.h>
 #include <tandem/optim/rmsprop.h>
 #endif
 
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
 
 namespace tandem::testing {
+
+namespace {
 
 template <class O, class Options>
 std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parameters, const nlohmann::json& json) {
@@ -23,8 +24,10 @@ std::unique_ptr<optim::Optimizer> make_optimizer(std::vector<NamedTensor> parame
   return std::make_unique<O>(std::move(parameters), options);
 }
 
-inline std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind, std::vector<NamedTensor> parameters,
-                                                        const nlohmann::json& options) {
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& kind, std::vector<NamedTensor> parameters,
+                                                 const nlohmann::json& options) {
   if (kind == "SGD") return make_optimizer<optim::SGD, optim::SGDOptions>(std::move(parameters), options);
   if (kind == "Adam") return make_optimizer<optim::Adam, optim::AdamOptions>(std::move(parameters), options);
   if (kind == "AdamW") return make_optimizer<optim::AdamW, optim::AdamWOptions>(std::move(parameters), options);
