@@ -10,7 +10,7 @@ using namespace autograd;
 
 namespace {
 
-constexpr const char* name = "scaled_dot_product_attention";
+constexpr const char* attention_name = "scaled_dot_product_attention";
 
 // Appends the two dimensions `rows` and `columns` to the shape `batch`.
 Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
@@ -26,8 +26,8 @@ Shape batch_of(const Shape& shape) {
 
 Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
                  const ScaledDotProductAttentionOptions& options, double scale) {
-  const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), name),
-                                      batch_of(value.shape()), name);
+  const Shape batch = broadcast_shape(broadcast_shape(batch_of(query.shape()), batch_of(key.shape()), attention_name),
+                                      batch_of(value.shape()), attention_name);
   const auto expanded = [&](const Tensor& x) { return x.value().expand(with_matrix(batch, x.dim(-2), x.dim(-1))); };
   const Array mask = autograd::value_of(options.attn_mask);
   const AttentionInputs in{
@@ -37,10 +37,10 @@ Tensor in_blocks(const Tensor& query, const Tensor& key, const Tensor& value,
   const auto forward = ops::attention(in);
   if (!forward) return {};
   return record(
-      name, {query, key, value}, forward->y,
-      [in, saved_query = Saved(name, in.query), saved_key = Saved(name, in.key), saved_value = Saved(name, in.value),
-       saved_y = Saved(name, forward->y), log_sum = forward->log_sum, kernel = forward->kernel,
-       shape_query = query.shape(), shape_key = key.shape(),
+      attention_name, {query, key, value}, forward->y,
+      [in, saved_query = Saved(attention_name, in.query), saved_key = Saved(attention_name, in.key),
+       saved_value = Saved(attention_name, in.value), saved_y = Saved(attention_name, forward->y),
+       log_sum = forward->log_sum, kernel = forward->kernel, shape_query = query.shape(), shape_key = key.shape(),
        shape_value = value.shape()](const Array& grad, Needs) -> Gradients {
         const AttentionInputs inputs{saved_query, saved_key, saved_value, in.mask, in.scale};
         const AttentionGradients g = ops::attention_grad(inputs, {saved_y, log_sum, kernel}, grad);

@@ -79,7 +79,7 @@ std::optional<Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-constexpr std::size_t longest_name = 1000;  // of a module or of its member, in bytes
+constexpr std::size_t longest_python_name = 1000;  // of a module or of its member, in bytes
 
 // Returns text from the file in a form that is safe to print in a message.
 std::string shown(std::string_view text) {
@@ -143,10 +143,10 @@ class Unpickler {
     return value;
   }
   std::string_view take_line() {
-    const auto end = bytes_.substr(at_, longest_name).find('\n');
-    check(end != std::string_view::npos || bytes_.size() - at_ < longest_name, "its pickle has a name of more than ",
-          longest_name, " bytes: it is damaged");
-    const auto line = take(end == std::string_view::npos ? longest_name : end);
+    const auto end = bytes_.substr(at_, longest_python_name).find('\n');
+    check(end != std::string_view::npos || bytes_.size() - at_ < longest_python_name,
+          "its pickle has a name of more than ", longest_python_name, " bytes: it is damaged");
+    const auto line = take(end == std::string_view::npos ? longest_python_name : end);
     take(1);
     return line;
   }
@@ -221,8 +221,8 @@ class Unpickler {
 
   void push_global(std::string_view module, std::string_view name) {
     // A few bytes can request a name from the memo again and again.
-    check(module.size() <= longest_name && name.size() <= longest_name, "its pickle has a name of more than ",
-          longest_name, " bytes: it is damaged");
+    check(module.size() <= longest_python_name && name.size() <= longest_python_name,
+          "its pickle has a name of more than ", longest_python_name, " bytes: it is damaged");
     // Python 2 has another name for the module "builtins".
     const std::string full = std::string(module == "__builtin__" ? "builtins" : module) + "." + std::string(name);
     check(role_of(full).has_value(), "refused the pickle global ", shown(full),

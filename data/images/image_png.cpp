@@ -17,7 +17,7 @@ namespace tandem::data {
 namespace {
 
 // The largest image that is allocated. Without a limit, a header of a few bytes could request any amount of memory.
-constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
+constexpr std::int64_t most_mask_pixels = std::int64_t{1} << 28;
 
 // libpng's state while it reads `source` or writes `written`. If libpng fails, it jumps back into step().
 struct Png {
@@ -135,8 +135,9 @@ MaskFile::MaskFile(std::filesystem::path path) : path_(std::move(path)), bytes_(
   TANDEM_CHECK(type == PNG_COLOR_TYPE_PALETTE || (type == PNG_COLOR_TYPE_GRAY && bits == 8), "the mask ",
                path_.string(), " is a PNG of colour type ", type, " with ", bits,
                " bits, expected a palette (type 3) or grey (type 0) with 8 bits, whose values are classes");
-  TANDEM_CHECK(height_ <= most_pixels / width_, "the mask ", path_.string(), " cannot be decoded: it claims to be ",
-               width_, " x ", height_, " pixels large, expected at most ", most_pixels, " pixels");
+  TANDEM_CHECK(height_ <= most_mask_pixels / width_, "the mask ", path_.string(),
+               " cannot be decoded: it claims to be ", width_, " x ", height_, " pixels large, expected at most ",
+               most_mask_pixels, " pixels");
 }
 
 Array MaskFile::read() const { return read(height_); }

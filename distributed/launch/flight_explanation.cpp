@@ -20,7 +20,7 @@ namespace tandem::distributed {
 namespace {
 
 namespace fs = std::filesystem;
-using State = FlightEntry::State;
+using FlightState = FlightEntry::State;
 
 std::string what(const FlightEntry& entry) {
   Operation operation{static_cast<Operation::Kind>(entry.kind), text_of(entry.name)};
@@ -112,7 +112,7 @@ Scene choose_scene(const std::vector<Flight>& flights) {
       const auto& track = scene.track(*flight);
       const auto* entry = scene.entry(*flight, track.reached);
       if (!entry) continue;
-      const bool waits = entry->state != State::done;
+      const bool waits = entry->state != FlightState::done;
       const auto begun = flight->utc(entry->running);
       const std::pair rating{waits, waits ? -begun : begun};
       if (best.group.empty() || rating > best_rating) {
@@ -143,7 +143,7 @@ std::string where_text(const Scene& scene, const Flight& flight) {
   std::string text;
   if (!entry) {
     text = "it has taken part in no collective of the group";
-  } else if (entry->state == State::done) {
+  } else if (entry->state == FlightState::done) {
     text = fmt::format("it finished {} at {}", full_name(*entry), clock_text(flight.utc(entry->ended)));
     const auto* next = scene.entry(flight, track.reached + 1);
     text += next ? fmt::format(", and has {} in its queue", what(*next)) : ", and has called nothing since";
@@ -183,7 +183,7 @@ std::string verdict(const Scene& scene) {
   for (const auto* flight : scene.ranks) {
     const auto* entry = scene.entry(*flight, scene.front);
     if (scene.track(*flight).reached < scene.front) behind.push_back(flight);
-    else if (entry && entry->state != State::done) waiting.push_back(flight);
+    else if (entry && entry->state != FlightState::done) waiting.push_back(flight);
   }
   std::string first, second;
   const auto differs = difference(scene);
@@ -257,7 +257,7 @@ std::string timeline(const Scene& scene) {
       if (sequence < first || entry.running == 0) continue;
       from = std::min(from, flight->utc(entry.running));
       reached = std::max(reached, flight->utc(entry.running));
-      if (entry.state == State::done) reached = std::max(reached, flight->utc(entry.ended));
+      if (entry.state == FlightState::done) reached = std::max(reached, flight->utc(entry.ended));
     }
   }
   if (reached <= from) return "";
@@ -277,10 +277,10 @@ std::string timeline(const Scene& scene) {
     for (const auto& [sequence, entry] : scene.track(flight).entries) {
       if (sequence < first || entry.running == 0) continue;
       const auto begin = flight.utc(entry.running), end = entry.ended ? flight.utc(entry.ended) : seen;
-      const char mark = entry.state == State::done ? '=' : entry.state == State::failed ? '!' : '>';
+      const char mark = entry.state == FlightState::done ? '=' : entry.state == FlightState::failed ? '!' : '>';
       for (int c = column(begin); c <= column(end); ++c) bar[static_cast<std::size_t>(c)] = mark;
-      if (entry.state != State::done) {
-        remark = fmt::format(" {} {} for {}", entry.state == State::failed ? "failed, in number" : "in number",
+      if (entry.state != FlightState::done) {
+        remark = fmt::format(" {} {} for {}", entry.state == FlightState::failed ? "failed, in number" : "in number",
                              sequence, span_text(end - begin));
       }
     }

@@ -14,14 +14,14 @@ namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
-using State = FlightEntry::State;
+using FlightState = FlightEntry::State;
 
 bool is_plausible_time(std::int64_t nanoseconds) { return nanoseconds >= 0 && nanoseconds < std::int64_t{1} << 61; }
 
 bool is_plausible(const FlightEntry& entry) {
   return is_plausible_time(entry.started) && is_plausible_time(entry.running) && is_plausible_time(entry.ended) &&
          entry.kind <= static_cast<int>(Operation::Kind::receive) && entry.dtype <= static_cast<int>(DType::boolean) &&
-         entry.reduce_op <= static_cast<int>(ReduceOp::product) && entry.state <= State::failed &&
+         entry.reduce_op <= static_cast<int>(ReduceOp::product) && entry.state <= FlightState::failed &&
          entry.ndim <= Shape::max_ndim;
 }
 
@@ -32,7 +32,7 @@ bool waits_for_all(const FlightEntry& entry) {
     case Kind::all_gather:
     case Kind::reduce_scatter:
     case Kind::all_to_all:
-    case Kind::barrier: return entry.state == State::done && entry.running != 0 && entry.ended != 0;
+    case Kind::barrier: return entry.state == FlightState::done && entry.running != 0 && entry.ended != 0;
     default: return false;
   }
 }
@@ -101,8 +101,9 @@ Flight read_flight(const std::filesystem::path& path) {
     if (entry.sequence == 0) continue;
     auto& track = flight.tracks[text_of(header.groups[entry.group].name)];
     track.entries[entry.sequence] = entry;
-    if (entry.state != State::started && entry.running != 0) track.reached = std::max(track.reached, entry.sequence);
-    if (entry.state == State::done) track.finished = std::max(track.finished, entry.sequence);
+    if (entry.state != FlightState::started && entry.running != 0)
+      track.reached = std::max(track.reached, entry.sequence);
+    if (entry.state == FlightState::done) track.finished = std::max(track.finished, entry.sequence);
   }
   for (std::uint32_t g = 0; g < header.group_count; ++g) flight.tracks[text_of(header.groups[g].name)];
   return flight;

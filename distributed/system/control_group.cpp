@@ -26,7 +26,7 @@ std::optional<std::int64_t> named_number(const fs::path& path, const std::string
   return std::nullopt;
 }
 
-std::optional<std::int64_t> number_in(const fs::path& path) {
+std::optional<std::int64_t> number_in_file(const fs::path& path) {
   std::int64_t value = 0;
   // For "no limit", version 1 writes the largest 64-bit number rounded down to a page. No machine has 2^60 bytes.
   constexpr auto unlimited = std::int64_t{1} << 60;
@@ -96,14 +96,15 @@ std::optional<double> ControlGroups::cpu_limit() const {
 }
 
 std::optional<std::int64_t> ControlGroups::memory_limit() const {
-  return smaller(least("", [](const fs::path& folder) { return number_in(folder / "memory.max"); }),
-                 least("memory", [](const fs::path& folder) { return number_in(folder / "memory.limit_in_bytes"); }));
+  return smaller(
+      least("", [](const fs::path& folder) { return number_in_file(folder / "memory.max"); }),
+      least("memory", [](const fs::path& folder) { return number_in_file(folder / "memory.limit_in_bytes"); }));
 }
 
 std::optional<std::int64_t> ControlGroups::memory_left() const {
   const auto left = [](const char* most, const char* used, const char* cached) {
     return [=](const fs::path& folder) -> std::optional<std::int64_t> {
-      const auto limit = number_in(folder / most), use = number_in(folder / used);
+      const auto limit = number_in_file(folder / most), use = number_in_file(folder / used);
       if (!limit || !use) return std::nullopt;
       return *limit - *use + named_number(folder / "memory.stat", cached).value_or(0);
     };

@@ -27,8 +27,6 @@ namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
-using Clock = RunningTime;
-
 enum Tag { message_tag = 1, signature_tag, goodbye_tag };
 
 // A thread sleeps this long between two tests if it may not spin or has already spun in vain.
@@ -129,7 +127,7 @@ class MpiTransport : public HostTransport {
   class Posted : public Transfer {
    public:
     bool is_done() override { return true; }
-    void wait(Clock::time_point) override {}
+    void wait(RunningTime::time_point) override {}
   };
 
   // A receive that outlives the transport if the program does not wait for it in time.
@@ -161,7 +159,7 @@ class MpiTransport : public HostTransport {
       return test();
     }
 
-    void wait(Clock::time_point deadline) override {
+    void wait(RunningTime::time_point deadline) override {
       try {
         transport_.await([this] { return test(); }, [this](const Goodbye& last) { return last.messages <= index_; },
                          {0, "", deadline, true}, from_);
@@ -206,7 +204,7 @@ class MpiTransport : public HostTransport {
   // MPI_Comm_create_group has no deadline. It opens MPI's first connections, which a firewall may silently drop, so a
   // separate thread calls it.
   MPI_Comm communicator_of(std::vector<int> world_ranks, std::chrono::milliseconds timeout) {
-    const auto deadline = Clock::now() + timeout;
+    const auto deadline = RunningTime::now() + timeout;
     std::promise<MPI_Comm> promise;
     auto made = promise.get_future();
     start_thread("the thread that makes MPI's communicator", [ranks = std::move(world_ranks),
@@ -258,7 +256,7 @@ class MpiTransport : public HostTransport {
         }
       }
       if (broken_) throw Error("broken off");
-      if (Clock::now() >= call.deadline) throw PeersLate(from < 0 ? others() : std::vector<int>{from});
+      if (RunningTime::now() >= call.deadline) throw PeersLate(from < 0 ? others() : std::vector<int>{from});
       if (!spins) std::this_thread::sleep_for(nap);
     }
   }

@@ -26,8 +26,6 @@ namespace tandem::distributed {
 namespace {
 
 using Kind = Operation::Kind;
-using Clock = RunningTime;
-
 // The size of a slot. A slot saves the second wait, but every rank then copies and reads the whole array. Without a
 // slot, an array in the group's memory is not copied at all, and the ranks share the work of an all_reduce. Measured by
 // bench/collectives with two processes on two cores of an AMD EPYC: all_reduce of 8 KB takes 7.9 us through slots and
@@ -68,7 +66,7 @@ class SharedMemoryTransport : public HostTransport {
     own_->allocate(sizeof(Control));
     const std::size_t mailboxes = own_->allocate(SharedMessages::bytes(size_));
     std::vector<FileDescriptor> sockets;
-    auto links = link_peers(store, rank_, members, own_->file(), Clock::now() + options.timeout);
+    auto links = link_peers(store, rank_, members, own_->file(), RunningTime::now() + options.timeout);
     for (int r = 0; r < size_; ++r) {
       PeerLink& link = links[static_cast<std::size_t>(r)];
       segments_.push_back(r == rank_

@@ -26,7 +26,7 @@ namespace tandem::distributed {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
@@ -102,7 +102,7 @@ bool LockOwner::restarts_run_of(const LockOwner& earlier) const {
 }
 
 std::optional<LockOwner> LockOwner::parse(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   bool is_sound = true;
   const auto whole = [&](const char* key) {
@@ -123,15 +123,15 @@ std::optional<LockOwner> LockOwner::parse(const std::string& text) {
     // Reject control characters, because the host's name is printed to terminals.
     for (const unsigned char letter : owner.host) is_sound = is_sound && letter >= ' ' && letter != 127;
     return is_sound ? std::optional(std::move(owner)) : std::nullopt;
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     return std::nullopt;
   }
 }
 
 std::string LockOwner::text() const {
-  return Json{{"host", host},     {"pid", pid},           {"started", started}, {"launcher", launcher},
-              {"run_id", run_id}, {"restarts", restarts}, {"job", job}}
-             .dump(-1, ' ', true, Json::error_handler_t::replace) +
+  return OrderedJson{{"host", host},     {"pid", pid},           {"started", started}, {"launcher", launcher},
+                     {"run_id", run_id}, {"restarts", restarts}, {"job", job}}
+             .dump(-1, ' ', true, OrderedJson::error_handler_t::replace) +
          "\n";
 }
 
