@@ -4,6 +4,12 @@
 # tandem_precompile(layer headers...), tandem_precompile(layer REUSE_FROM other): the compiler reads these headers and
 # some of the standard library once for all sources of the layer, or takes what it has read for another one. Each source
 # still names what it uses: .ci/other_compilers builds without this.
+# tandem_unity(layer [EXCEPT rooms...]): the compiler reads up to eight sources of a folder as one, except in these rooms.
+# Most of the time that a source takes goes into headers and templates that its neighbours use too. Names in anonymous
+# namespaces must differ within a folder then. The ground floor and annexes stay apart. Call it last: sources with
+# options or definitions of their own are left alone.
+# tandem_program_options(target): the flags of programs that only call the library: little optimisation is enough. The
+# compiler reads <tandem/tandem.h> once for all of them but those that say WITHOUT_HEADERS.
 # tandem_optimize(layer level EXCEPT sources...): GCC compiles a release build of the layer with this level of
 # optimisation in place of -O3, except for these sources. The compiler can't use precompiled headers for them, because
 # it accepts those for equal options only.
@@ -59,8 +65,32 @@ function(tandem_precompile layer)
   else()
     target_precompile_headers(tandem_${layer} PRIVATE ${ARGN} ${tandem_standard_headers})
   endif()
+  tandem_cache_precompiled(tandem_${layer})
+endfunction()
+
+function(tandem_program_options target)
+  tandem_compile_options(${target})
+  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+  # Without annexes there are fewer such programs than the header is worth.
+  if(NOT TANDEM_PRECOMPILE OR NOT TANDEM_ANNEXES OR ARGN STREQUAL "WITHOUT_HEADERS")
+    return()
+  endif()
+  if(NOT TARGET tandem_program_headers)
+    set(source ${PROJECT_BINARY_DIR}/program_headers.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "")
+    add_library(tandem_program_headers OBJECT EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(tandem_program_headers PRIVATE tandem)
+    tandem_program_options(tandem_program_headers WITHOUT_HEADERS)
+    target_precompile_headers(tandem_program_headers PRIVATE <tandem/tandem.h>)
+    tandem_cache_precompiled(tandem_program_headers)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM tandem_program_headers)
+  tandem_cache_precompiled(${target})
+endfunction()
+
+function(tandem_cache_precompiled target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(tandem_${layer} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
   endif()
 endfunction()
 
@@ -73,6 +103,53 @@ function(tandem_optimize layer level)
   if(sources_EXCEPT)
     set_source_files_properties(${sources_EXCEPT} PROPERTIES COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON)
   endif()
+endfunction()
+
+# CMake's own UNITY_BUILD writes absolute paths into its sources: the compiler cache would then know them in one checkout
+# only.
+function(tandem_unity layer)
+  if(NOT TANDEM_UNITY)
+    return()
+  endif()
+  cmake_parse_arguments(rooms "" "" "EXCEPT" ${ARGN})
+  get_target_property(sources tandem_${layer} SOURCES)
+  set(units "")
+  foreach(source ${sources})
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+    cmake_path(GET path PARENT_PATH room)
+    if(options OR definitions OR NOT path MATCHES "^${layer}/.*[.]cpp$" OR room IN_LIST rooms_EXCEPT)
+      continue()
+    endif()
+    tandem_annex_of(${path} annex)
+    string(REPLACE "/" "_" unit ${room})
+    if(annex)
+      string(APPEND unit "_annex")
+    endif()
+    list(APPEND units ${unit})
+    list(APPEND sources_of_${unit} ${path})
+  endforeach()
+  list(REMOVE_DUPLICATES units)
+  foreach(unit ${units})
+    list(LENGTH sources_of_${unit} count)
+    math(EXPR last "${count} - 1")
+    foreach(begin RANGE 0 ${last} 8)
+      list(SUBLIST sources_of_${unit} ${begin} 8 part)
+      list(LENGTH part length)
+      if(length LESS 2)
+        continue()
+      endif()
+      list(TRANSFORM part REPLACE "(.+)" "#include \"\\1\"\n" OUTPUT_VARIABLE includes)
+      string(CONCAT includes ${includes})
+      set(source ${CMAKE_CURRENT_BINARY_DIR}/unity/${unit}_${begin}.cpp)
+      file(CONFIGURE OUTPUT ${source} CONTENT "${includes}" @ONLY)
+      target_sources(tandem_${layer} PRIVATE ${source})
+      list(TRANSFORM part PREPEND ${PROJECT_SOURCE_DIR}/)
+      set_source_files_properties(${part} PROPERTIES HEADER_FILE_ONLY ON)
+    endforeach()
+  endforeach()
+  target_include_directories(tandem_${layer} PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
 
 function(tandem_layer name)
