@@ -4,10 +4,10 @@
 # tandem_precompile(layer headers...), tandem_precompile(layer REUSE_FROM other): the compiler reads these headers and
 # some of the standard library once for all sources of the layer, or takes what it has read for another one. Each source
 # still names what it uses: .ci/other_compilers builds without this.
-# tandem_unity(layer [EXCEPT rooms...]): the compiler reads up to eight sources of a folder as one, except in these rooms.
-# Most of the time that a source takes goes into headers and templates that its neighbours use too. Names in anonymous
-# namespaces must differ within a folder then. The ground floor and annexes stay apart. Call it last: sources with
-# options or definitions of their own are left alone.
+# tandem_unity(layer [EXCEPT rooms...]): the compiler reads up to eight sources of a folder as one, except in these
+# rooms. Most of the time that a source takes goes into headers and templates that its neighbours use too. Names in
+# anonymous namespaces must differ within a folder then. The ground floor and annexes stay apart. Call it last: sources
+# with options or definitions of their own are left alone.
 # tandem_program_options(target): the flags of programs that only call the library: little optimisation is enough. The
 # compiler reads <tandem/tandem.h> once for all of them but those that say WITHOUT_HEADERS.
 # tandem_optimize(layer level EXCEPT sources...): GCC compiles a release build of the layer with this level of
@@ -105,8 +105,8 @@ function(tandem_optimize layer level)
   endif()
 endfunction()
 
-# CMake's own UNITY_BUILD writes absolute paths into its sources: the compiler cache would then know them in one checkout
-# only.
+# CMake's own UNITY_BUILD writes absolute paths into its sources: the compiler cache would then know them in one
+# checkout only.
 function(tandem_unity layer)
   if(NOT TANDEM_UNITY)
     return()
