@@ -97,9 +97,9 @@ TEST_F(MnistDdp, resumes_from_shards) {
 }
 
 TEST_F(MnistDdp, keeps_checkpoints_in_shards_as_told) {
-  auto outcome =
-      run_mnist_ddp(2, with_data({"--epochs", "4", "--checkpoint", path("c"), "--checkpoint-shards", "--strategy",
-                                  "zero2", "--keep-last", "1", "--keep-best", "max:total_loss", "--lr", "0.05"}));
+  auto outcome = run_mnist_ddp(
+      2, with_data({"--epochs", "4", "--checkpoint", path("c"), "--checkpoint-shards", "--strategy", "zero2",
+                    "--keep-last", "1", "--keep-best", "max:total_loss", "--lr", "0.001", "--momentum", "0.9"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path("c")))

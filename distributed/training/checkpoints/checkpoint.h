@@ -9,7 +9,7 @@
 // With --checkpoint-shards, a checkpoint is one such file for each rank, whose name ends in
 // "-<8 random digits>-<number, 5 digits>-of-<ranks, 5 digits>.safetensors", and an index,
 // DIR/checkpoint-<epoch>-<step>.safetensors.index.json (shard_index.h). The first file has everything that is not of
-// single ranks. The index is written last. Files that no index names belong to no checkpoint.
+// single ranks. The index is written last. A file that no index names belongs to no checkpoint, or has no array.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
