@@ -1,11 +1,11 @@
 #include <tandem/data/cifar.h>
 
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/io/input_file.h>
 #include <tandem/core/ops.h>
 
 #include <algorithm>
 #include <string>
-#include <system_error>
 
 namespace tandem::data {
 
@@ -38,8 +38,7 @@ const Layout& layout_of(Cifar::Version version) {
 // Returns an empty path if the file is missing.
 fs::path find_file(const fs::path& folder, const Layout& layout, const std::string& name) {
   for (const fs::path& candidate : {folder / name, folder / layout.folder / name}) {
-    std::error_code error;
-    if (fs::exists(candidate, error)) return candidate;
+    if (is_there(candidate)) return candidate;
   }
   return {};
 }

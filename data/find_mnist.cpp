@@ -1,6 +1,7 @@
 #include <tandem/data/find_mnist.h>
 
 #include <tandem/core/base/check.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/data/cache_folder.h>
 
 #include <fmt/format.h>
@@ -49,8 +50,7 @@ fs::path find_mnist_file(const fs::path& folder, const std::string& name) {
   std::string dotted = name;
   dotted.at(name.find("-idx")) = '.';
   for (const fs::path& path : {folder / name, folder / (name + ".gz"), folder / name / name, folder / dotted}) {
-    std::error_code error;
-    if (fs::exists(path, error) && !fs::is_directory(path, error)) return path;
+    if (is_there(path) && !fs::is_directory(path)) return path;
   }
   return {};
 }

@@ -15,6 +15,13 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const bool found = fs::exists(path, error);
+  TANDEM_CHECK(!error, "cannot find out whether ", path.string(), " exists: ", error.message());
+  return found;
+}
+
 int synchronise_folder(const fs::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0) return errno == EACCES ? 0 : errno;

@@ -1,5 +1,6 @@
 #include <tandem/data/segmentation/voc.h>
 
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/io/input_file.h>
 #include <tandem/data/download/archive.h>
 #include <tandem/data/download/download.h>
@@ -50,11 +51,6 @@ std::string set_of(const Release& release, const std::string& image_set) {
 
 fs::path list_of(const fs::path& folder, const std::string& image_set) {
   return folder / "ImageSets" / "Segmentation" / (image_set + ".txt");
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
 }
 
 struct ListedPair {

@@ -120,6 +120,13 @@ TEST_F(FindMnist, WithoutANetworkTheSampleAndItIsSaid) {
   EXPECT_FALSE(fs::exists(mnist / (names[0] + ".gz.part")));
 }
 
+TEST_F(FindMnist, AFileThatCannotBeReadIsNotMissing) {
+  fs::create_directories(mnist);
+  const fs::path file = mnist / names[0];
+  fs::create_symlink(file, file);
+  EXPECT_ERROR(find_mnist_file(mnist, names[0]), "cannot find out whether", names[0], "exists: Too many levels");
+}
+
 TEST_F(FindMnist, WithoutASampleEitherItIsAnError) {
   const testing::ClosedPort refused;
   const Variable variable("TANDEM_SAMPLE", (folder / "none").string());

@@ -91,6 +91,8 @@ TEST(Voc, SaysWhatIsMissing) {
   EXPECT_EQ(VocSegmentation(copy.path()).size(), 2);
   fs::remove(copy.mask("scene_b"));
   EXPECT_ERROR(open(), "scene_b.png does not exist");
+  fs::create_symlink(copy.mask("scene_b"), copy.mask("scene_b"));
+  EXPECT_ERROR(open(), "cannot find out whether", "scene_b.png exists: Too many levels of symbolic links");
 }
 
 // Lists in the forms that editors, shells and other projects write.
