@@ -1,15 +1,15 @@
 # tandem_layer(core PRIVATE third_party::eigen): the layer's library, from every .cpp of its folder, and every .cu where
 # there is CUDA. Folders named cuda and nccl are for builds with CUDA alone.
 # tandem_compile_options(target): the flags that every target of ours gets.
-# tandem_precompile(layer headers...), tandem_precompile(layer REUSE_FROM other): the compiler reads these headers and
-# some of the standard library once for all sources of the layer, or takes what it has read for another one. Each source
-# still names what it uses: .ci/other_compilers builds without this.
+# tandem_precompile(layer headers...): the compiler reads these headers and some of the standard library once for all
+# sources of the layer. tandem_precompile(layer REUSE_FROM other): the layer uses the precompiled headers of another
+# layer. Each source must still include what it uses, because .ci/other_compilers builds without precompiled headers.
 # tandem_unity(layer [EXCEPT rooms...]): the compiler reads up to eight sources of a folder as one, except in these
 # rooms. Most of the time that a source takes goes into headers and templates that its neighbours use too. Names in
-# anonymous namespaces must differ within a folder then. The ground floor and annexes stay apart. Call it last: sources
-# with options or definitions of their own are left alone.
-# tandem_program_options(target): the flags of programs that only call the library: little optimisation is enough. The
-# compiler reads <tandem/tandem.h> once for all of them but those that say WITHOUT_HEADERS.
+# anonymous namespaces must then differ within a folder. A group never mixes sources of the ground floor and of
+# annexes. Call it last, because it skips sources with options or definitions of their own.
+# tandem_program_options(target [WITHOUT_HEADERS]): the flags of programs that only call the library: little
+# optimisation is enough. The compiler reads <tandem/tandem.h> once for all of them, except those with WITHOUT_HEADERS.
 # tandem_optimize(layer level EXCEPT sources...): GCC compiles a release build of the layer with this level of
 # optimisation in place of -O3, except for these sources. The compiler can't use precompiled headers for them, because
 # it accepts those for equal options only.
@@ -18,7 +18,7 @@ function(tandem_compile_options target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter>"
-    # It warns of every name `module` at the beginning of a line, which C++20 allows.
+    # nvcc warns of every name `module` at the beginning of a line, which C++20 allows.
     $<$<COMPILE_LANGUAGE:CUDA>:--diag-suppress=3189>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # False alarms of GCC 12: in its own AVX-512 header (bug 105593) and in std::string (bug 105329).
@@ -26,7 +26,7 @@ function(tandem_compile_options target)
       $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-uninitialized;-Wno-restrict>)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # Loops that are to be vectorised where they can: some call a function that has no form for vectors.
+    # Loops are marked to be vectorised where possible, but some call a function that has no form for vectors.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-pass-failed>)
   endif()
   # Kernels pass vectors of 64 bytes between functions of one build, which all agree on how; GCC warns of the
@@ -40,8 +40,8 @@ function(tandem_compile_options target)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-march=${TANDEM_ARCH}>)
   endif()
   if(TANDEM_SANITIZE)
-    # What the undefined-behaviour sanitizer finds ends the program, as with the others: nobody reads what a test that
-    # passes prints.
+    # A finding of the undefined-behaviour sanitizer ends the program, as with the other sanitizers. Otherwise the test
+    # would pass, and its output would go unread.
     target_compile_options(${target} PRIVATE
       $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TANDEM_SANITIZE};-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>)
     target_link_options(${target} PUBLIC -fsanitize=${TANDEM_SANITIZE})
@@ -71,7 +71,7 @@ endfunction()
 function(tandem_program_options target)
   tandem_compile_options(${target})
   target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
-  # Without annexes there are fewer such programs than the header is worth.
+  # Without annexes there are too few such programs for the precompiled header to save time.
   if(NOT TANDEM_PRECOMPILE OR NOT TANDEM_ANNEXES OR ARGN STREQUAL "WITHOUT_HEADERS")
     return()
   endif()

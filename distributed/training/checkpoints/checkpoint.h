@@ -7,9 +7,9 @@
 // model from it.
 //
 // With --checkpoint-shards, a checkpoint is one such file for each rank, whose name ends in
-// "-<8 random digits>-<number, 5 digits>-of-<ranks, 5 digits>.safetensors", and an index,
-// DIR/checkpoint-<epoch>-<step>.safetensors.index.json (shard_index.h). The first file has everything that is not of
-// single ranks. The index is written last. A file that no index names belongs to no checkpoint, or has no array.
+// "-<8 random hexadecimal digits>-<number, 5 digits>-of-<ranks, 5 digits>.safetensors", and an index,
+// DIR/checkpoint-<epoch>-<step>.safetensors.index.json (shard_index.h). The first file also has everything that all
+// ranks have in common. The index is written last. It names every file of the checkpoint that has an array.
 #pragma once
 
 #include <tandem/core/array/named_array.h>
@@ -86,8 +86,8 @@ bool has_checkpoints(const std::filesystem::path& folder);
 void save_checkpoint(const std::filesystem::path& folder, const TrainingState& state, std::int64_t keep_last,
                      std::set<std::filesystem::path>* proven = nullptr);
 
-// Removes the shards in `folder` to which no index belongs, because a save was interrupted, and those of earlier saves
-// of the step of `newest`. Only the job that has locked the folder may call it.
+// Removes the shards in `folder` that have no index, because a save was interrupted, and those of earlier saves of the
+// step of `newest`. Only the job that has locked the folder may call it.
 void remove_unused_shards(const std::filesystem::path& folder, const TrainingState* newest = nullptr);
 
 // Returns the newest checkpoint of that step, or nullopt. The file may be damaged.

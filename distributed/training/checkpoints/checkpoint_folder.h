@@ -41,9 +41,9 @@ class CheckpointFolder : NoCopy {
   // training has already failed, or the program has left its loop.
   ~CheckpointFolder();
 
-  // Locks the folder for this job. Call it before the training, so an error does not occur after hours, on rank 0
-  // first. Throws an Error if another job has locked the folder, if it is not writable, or if it has checkpoints and
-  // --resume is not set. On other ranks, it only checks whether they can write their shards, if there are any.
+  // Locks the folder for this job. Call it on rank 0 first, and before the training, so that an error occurs at once
+  // and not after hours. Throws an Error if another job has locked the folder, if it is not writable, or if it has
+  // checkpoints and --resume is not set. With --checkpoint-shards, other ranks check whether they can write to it.
   void open();
 
   // Restores the objects of the job from the newest checkpoint, and returns its TrainingState. `now` is the state with
@@ -62,7 +62,7 @@ class CheckpointFolder : NoCopy {
   void save(TrainingState state, const Array& loss, std::int64_t best_step);
   // Returns whether this rank is still writing, so that finish() would have to wait.
   bool is_writing() const { return !writer_.is_over(); }
-  // Waits until the checkpoint of the last save() is durable. Returns false if it was already, since an earlier call.
+  // Waits until the checkpoint of the last save() is durable. Returns false if no save() came after the last call.
   // If writing it has failed, or takes longer than allowed, throws on all ranks. The Error names the file. Collective.
   bool finish();
 

@@ -12,8 +12,8 @@
 
 namespace tandem::distributed {
 
-// How the numbers of an array are arranged in memory. The elements of such an array are divided among ranks in this
-// order, as shard() does (distributed/strategies/parameter_shards.h).
+// How the elements of an array are arranged in memory. They are divided among ranks in memory order, as shard() does
+// (distributed/strategies/parameter_shards.h).
 struct Layout {
   Shape shape;
   Dims strides;
@@ -40,9 +40,9 @@ struct ShardIndex {
 // Returns whether a rank's share of an array that `ranks` ranks had divided includes elements of the shard of `rank`.
 bool overlaps(const Share& share, std::int64_t rank, std::int64_t ranks);
 
-// Returns the elements of `share` of an array that `ranks` ranks had divided: the array itself, in its layout, for the
-// default, and otherwise its elements in memory order, (n). `shards` has those of each rank that overlaps the share, by
-// rank. Throws an Error if they do not fit the layout.
+// Returns a share of an array that `ranks` ranks had divided. For the default share, returns the array in its layout.
+// Otherwise returns the elements of the share in memory order, (n). `shards` has, by rank, the elements of each rank
+// that overlaps the share. Throws an Error if they do not fit the layout.
 Array join(const std::map<std::int64_t, Array>& shards, const Layout& layout, std::int64_t ranks, const Share& share);
 
 }  // namespace tandem::distributed
