@@ -13,8 +13,8 @@ namespace tandem {
 // Returns the folder that contains `path`: "." for a plain name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
-// Returns whether there is such a file or folder. Throws an Error if that can't be found out, for example because a folder
-// can't be read.
+// Returns whether there is such a file or folder. Throws an Error if that can't be found out, for example because a
+// folder can't be read.
 bool is_there(const std::filesystem::path& path);
 
 // Makes the names in `folder` durable. Returns 0 or the error number. Also returns 0 if that is impossible: in a folder
