@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
+#include <support/process.h>
 #include <support/saving_job.h>
 #include <support/small_training.h>
 #include <support/temporary_folder.h>
