@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <support/arrays.h>
+#include <support/mnist_ddp_fixture.h>
 #include <support/running_process.h>
 #include <support/saving_job.h>
 
@@ -11,7 +12,6 @@
 #include <filesystem>
 #include <thread>
 
-#include "../apps/mnist_ddp_fixture.h"
 #include "faults.h"
 
 namespace tandem::distributed {
