@@ -16,35 +16,33 @@ using namespace autograd;
 
 namespace {
 
-constexpr const char* recurrence_name = "recurrence";
+constexpr const char* name = "recurrence";
 
 void check(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
            const RecurrenceOptions& options) {
   const std::int64_t gates = gates_of(cell);
   TANDEM_CHECK(from_x.shape().ndim() == 3 && weight.shape().ndim() == 2 && weight.dim(0) == gates * weight.dim(1) &&
                    from_x.dim(2) == weight.dim(0),
-               recurrence_name, ": input ", from_x.shape(), " and weight ", weight.shape(),
-               " do not fit: expected (L, N, ", gates, " H) and (", gates, " H, H)");
-  TANDEM_CHECK(from_x.dim(0) > 0, recurrence_name, ": the sequence must have at least one step, got input ",
-               from_x.shape());
-  TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, recurrence_name, ": bias must be (",
-               weight.dim(0), "), got ", bias.shape());
-  TANDEM_CHECK(states_of(cell) == 2 || !options.c_0.defined(), recurrence_name,
-               ": this cell has no c, but c_0 is given");
+               name, ": input ", from_x.shape(), " and weight ", weight.shape(), " do not fit: expected (L, N, ", gates,
+               " H) and (", gates, " H, H)");
+  TANDEM_CHECK(from_x.dim(0) > 0, name, ": the sequence must have at least one step, got input ", from_x.shape());
+  TANDEM_CHECK(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, name, ": bias must be (", weight.dim(0),
+               "), got ", bias.shape());
+  TANDEM_CHECK(states_of(cell) == 2 || !options.c_0.defined(), name, ": this cell has no c, but c_0 is given");
   const Shape wanted{from_x.dim(1), weight.dim(1)};
   const DType dtype = options.h_0.defined() ? options.h_0.dtype() : weight.dtype();
   for (const Tensor& state : {options.h_0, options.c_0}) {
     if (!state.defined()) continue;
-    TANDEM_CHECK(state.shape() == wanted && state.dtype() == dtype, recurrence_name, ": the initial state must be ",
-                 wanted, ' ', dtype, " for input ", from_x.shape(), ", got ", state.shape(), ' ', state.dtype());
-    check_dtypes(recurrence_name, state, weight);
+    TANDEM_CHECK(state.shape() == wanted && state.dtype() == dtype, name, ": the initial state must be ", wanted, ' ',
+                 dtype, " for input ", from_x.shape(), ", got ", state.shape(), ' ', state.dtype());
+    check_dtypes(name, state, weight);
   }
   for (const Tensor& each : {from_x, weight, bias, options.h_0, options.c_0}) {
     if (!each.defined()) continue;
-    TANDEM_CHECK(is_floating(each.dtype()), recurrence_name, ": needs floating dtypes, got ", each.dtype());
-    TANDEM_CHECK(each.device() == from_x.device(), recurrence_name, ": the input is on ", from_x.device(),
+    TANDEM_CHECK(is_floating(each.dtype()), name, ": needs floating dtypes, got ", each.dtype());
+    TANDEM_CHECK(each.device() == from_x.device(), name, ": the input is on ", from_x.device(),
                  ", another argument on ", each.device());
-    check_dtypes(recurrence_name, each, weight);
+    check_dtypes(name, each, weight);
   }
 }
 
@@ -52,7 +50,7 @@ void check(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const
 
 Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& weight, const Tensor& bias,
                       const RecurrenceOptions& options) {
-  const Scope scope(recurrence_name);
+  const Scope scope(name);
   check(cell, from_x, weight, bias, options);
   const std::int64_t length = from_x.dim(0), batch = from_x.dim(1), units = weight.dim(1);
   const bool reverse = options.reverse;
@@ -71,25 +69,24 @@ Recurrence recurrence(RecurrentCell cell, const Tensor& from_x, const Tensor& we
   // One result holds all states. Its first dimension lists all steps of h, then all steps of c. Its parts are views.
   const std::int64_t rows = length + 1, start = reverse ? 0 : 1, last = reverse ? 0 : length;
   const Shape all_states{states_of(cell) * rows, batch, units};
-  const Tensor states =
-      record(recurrence_name, {from_x, weight, bias, options.h_0, options.c_0}, forward.states.reshape(all_states),
-             [cell, saved = Saved(recurrence_name, forward.states), kept = forward.kept, w = Saved(recurrence_name, w),
-              reverse, shape = forward.states.shape(),
-              weight_dtype = weight.dtype()](const Array& grad, Needs needs) -> Gradients {
-               const ops::RecurrentStates forward{saved, kept};
-               const auto gradients = ops::recurrent_grad(cell, w, forward, grad.reshape(shape), reverse);
-               Gradients result{gradients.from_x, {}, {}, gradients.first.select(0, 0), {}};
-               // After the loop, one product sums the weight's gradient over all steps.
-               const Array table = gradients.from_h.flatten(0, 1);
-               const DType low = w.get().dtype();
-               if (needs[1])
-                 result[1] = ops::matmul(table.to(low).transpose(0, 1),
-                                         forward.before(reverse).select(0, 0).flatten(0, 1).to(low))
-                                 .to(weight_dtype);
-               if (needs[2]) result[2] = ops::reduce(Reduction::sum, table, {0});
-               if (states_of(cell) == 2) result[4] = gradients.first.select(0, 1);
-               return result;
-             });
+  const Tensor states = record(
+      name, {from_x, weight, bias, options.h_0, options.c_0}, forward.states.reshape(all_states),
+      [cell, saved = Saved(name, forward.states), kept = forward.kept, w = Saved(name, w), reverse,
+       shape = forward.states.shape(), weight_dtype = weight.dtype()](const Array& grad, Needs needs) -> Gradients {
+        const ops::RecurrentStates forward{saved, kept};
+        const auto gradients = ops::recurrent_grad(cell, w, forward, grad.reshape(shape), reverse);
+        Gradients result{gradients.from_x, {}, {}, gradients.first.select(0, 0), {}};
+        // After the loop, one product sums the weight's gradient over all steps.
+        const Array table = gradients.from_h.flatten(0, 1);
+        const DType low = w.get().dtype();
+        if (needs[1])
+          result[1] =
+              ops::matmul(table.to(low).transpose(0, 1), forward.before(reverse).select(0, 0).flatten(0, 1).to(low))
+                  .to(weight_dtype);
+        if (needs[2]) result[2] = ops::reduce(Reduction::sum, table, {0});
+        if (states_of(cell) == 2) result[4] = gradients.first.select(0, 1);
+        return result;
+      });
   Recurrence result;
   result.output = narrow(states, 0, start, length);
   result.h_n = select(states, 0, last);

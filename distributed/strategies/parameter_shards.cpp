@@ -42,7 +42,8 @@ std::vector<Array> messages_for(const std::vector<Array>& arrays, int ranks) {
 Array shard(const Array& array, int rank, int ranks) {
   TANDEM_CHECK(MemoryOrder(array).fits(array), "an array of shape ", array.shape(), " with strides ", array.strides(),
                " has gaps in memory, so its elements can't be divided among the ranks: use contiguous()");
-  const std::int64_t begin = array.numel() * rank / ranks, end = array.numel() * (rank + 1) / ranks;
+  const std::int64_t begin = begin_of_shard(array.numel(), rank, ranks);
+  const std::int64_t end = begin_of_shard(array.numel(), rank + 1, ranks);
   return {array.storage(), {end - begin}, {1}, array.offset() + begin, array.dtype()};
 }
 

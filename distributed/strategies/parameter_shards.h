@@ -3,6 +3,7 @@
 
 #include <tandem/distributed/groups/process_group.h>
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -10,8 +11,12 @@
 
 namespace tandem::distributed {
 
-// Returns a view of the elements n rank / ranks to n (rank + 1) / ranks of an array of n elements, in memory order,
-// with one dimension. It is empty if the array has fewer elements than there are ranks and none is left for this rank.
+// Returns where the shard of a rank begins in an array of n elements. It ends where the next rank's begins. Files of
+// shards rely on it.
+inline std::int64_t begin_of_shard(std::int64_t n, std::int64_t rank, std::int64_t ranks) { return n * rank / ranks; }
+
+// Returns a view of a rank's shard of an array: its elements from begin_of_shard() on, in memory order, with one
+// dimension. It is empty if the array has fewer elements than there are ranks and none is left for this rank.
 // Throws an Error if the array has gaps.
 Array shard(const Array& array, int rank, int ranks);
 std::vector<Array> shards(const std::vector<Array>& arrays, int rank, int ranks);

@@ -1,4 +1,5 @@
 #include <tandem/core/base/number_in.h>
+#include <tandem/core/io/file_system.h>
 #include <tandem/core/io/input_file.h>
 #include <tandem/core/io/safetensors.h>
 #include <tandem/distributed/training/checkpoints/checkpoint.h>
@@ -147,8 +148,7 @@ void write_index(const fs::path& folder, const TrainingState& state) {
   ShardIndex index{metadata_of(state), state.divided, {}};
   for (std::int64_t rank = 0; rank < state.world_size; ++rank) {
     const std::string file = shard_name(state, rank);
-    std::error_code ignored;
-    TANDEM_CHECK(fs::exists(folder / file, ignored), "cannot write ", checkpoint_path(folder, state).string(),
+    TANDEM_CHECK(is_there(folder / file), "cannot write ", checkpoint_path(folder, state).string(),
                  ": rank 0 does not see ", file, ". If rank ", rank,
                  " has written it, --checkpoint does not name a folder that all ranks share");
     read_safetensors(folder / file, [&](const std::string& name) {

@@ -86,14 +86,13 @@ bool overlaps(const Share& share, std::int64_t rank, std::int64_t ranks) {
 Array join(const std::map<std::int64_t, Array>& shards, const Layout& layout, std::int64_t ranks, const Share& share) {
   const std::int64_t n = layout.shape.product();
   TANDEM_CHECK(ranks > 0 && n <= INT64_MAX / (ranks + share.ranks), "its shape ", layout.shape, " is too large");
-  const auto begin_of = [n](std::int64_t rank, std::int64_t of) { return n * rank / of; };
   TANDEM_CHECK(!shards.empty(), "no shard of it is there");
   const DType dtype = shards.begin()->second.dtype();
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     if (!overlaps(share, rank, ranks)) continue;
     const auto found = shards.find(rank);
     TANDEM_CHECK(found != shards.end(), "rank ", rank, " has no shard of it");
-    const std::int64_t expected = begin_of(rank + 1, ranks) - begin_of(rank, ranks);
+    const std::int64_t expected = begin_of_shard(n, rank + 1, ranks) - begin_of_shard(n, rank, ranks);
     TANDEM_CHECK(found->second.shape() == Shape{expected} && found->second.dtype() == dtype, "the shard of rank ", rank,
                  " is ", found->second.shape(), ' ', found->second.dtype(), ", expected ", Shape{expected}, ' ', dtype);
   }
@@ -101,11 +100,12 @@ Array join(const std::map<std::int64_t, Array>& shards, const Layout& layout, st
   const MemoryOrder order(described);
   TANDEM_CHECK(order.fits(described), "its strides ", layout.strides, " do not fit its shape ", layout.shape);
   const bool is_whole = share.ranks == 1;
-  const std::int64_t begin = begin_of(share.rank, share.ranks), end = begin_of(share.rank + 1, share.ranks);
+  const std::int64_t begin = begin_of_shard(n, share.rank, share.ranks);
+  const std::int64_t end = begin_of_shard(n, share.rank + 1, share.ranks);
   const Array whole = is_whole ? order.empty(layout.shape, dtype, Device{}) : Array::empty({end - begin}, dtype);
   const Array flat = is_whole ? shard(whole, 0, 1) : whole;
   for (const auto& [rank, array] : shards) {
-    const std::int64_t offset = begin_of(rank, ranks);
+    const std::int64_t offset = begin_of_shard(n, rank, ranks);
     const std::int64_t from = std::max(begin, offset), to = std::min(end, offset + array.numel());
     if (from < to) flat.slice(0, from - begin, to - begin).copy_from(array.slice(0, from - offset, to - offset));
   }
